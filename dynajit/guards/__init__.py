@@ -1,0 +1,1 @@
+"""Conditions under which a cache entry is valid: what was read while tracing, and how to check it again."""

@@ -1,0 +1,65 @@
+"""The result of evaluating a frame: a value, not the machine that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynajit.bytecode import Code, Position
+from dynajit.guards.guard import Guard
+from dynajit.reasons import Reason
+from dynajit.source import Source
+from dynajit.values.base import Value
+from dynajit.values.heap import Heap
+
+
+@dataclass(frozen=True)
+class Returned:
+    value: Value
+
+
+@dataclass(frozen=True)
+class Broke:
+    """The instruction `body[at]` must run in Python, with this stack and these locals."""
+
+    at: int
+    stack: tuple[Value, ...]
+    locals: Mapping[str, Value]
+    reason: Reason
+    detail: str
+    position: Position
+    where: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One node of the captured graph, for reports: which line of which function it came from."""
+
+    name: str
+    target: str
+    position: Position
+    filename: str
+    qualname: str
+    depth: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """graph: the captured `fx.Graph`; inputs: the source of each placeholder, in order.
+
+    outputs: the values whose nodes the graph returns, filled in by the rewriter.
+    visited: (filename, line) of every user line that was evaluated, with the depth of inlining.
+    """
+
+    code: Code
+    graph: Any
+    inputs: Sequence[Source]
+    examples: Sequence[Any]
+    guards: Sequence[Guard]
+    heap: Heap
+    end: Returned | Broke
+    grad_mode: tuple[bool, bool]
+    visited: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    inlined: Sequence[Any] = ()
+    operations: Sequence[Operation] = ()
