@@ -1,0 +1,222 @@
+"""Immutable Python values that the program's meaning may depend on: numbers, strings, dtypes, ranges, enum members."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak
+from dynajit.source import Attr, Source
+from dynajit.values.base import Emitter, Tracer, Value
+from dynajit.values.wrap import kind, rule
+
+NUMBERS = (int, float, bool, complex)
+PLAIN = (
+    *NUMBERS, str, bytes, type(None), type(Ellipsis), type(NotImplemented),
+    torch.dtype, torch.device, torch.layout, torch.memory_format,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Value):
+    """An object that is known and cannot change."""
+
+    value: Any
+
+    kind = "constant"
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return repr(self.value)
+
+    def identity(self) -> Any:
+        if self.value is None or isinstance(self.value, (bool, enum.Enum)) or self.value in (Ellipsis, NotImplemented):
+            return ("is", id(self.value))
+        if isinstance(self.value, (torch.dtype, torch.layout, torch.memory_format)):
+            return ("is", id(self.value))
+        return None
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        value = self.value
+        if isinstance(value, (str, bytes, int, float, complex, range, slice, torch.dtype, torch.device)) or value is None:
+            try:
+                found = getattr(value, name)
+            except AttributeError as error:
+                m.throw(AttributeError, *error.args)
+            if callable(found):
+                return ConstantMethod(value, name)
+            return m.constant(found)
+        if isinstance(value, enum.Enum) and name in ("value", "name", "_value_", "_name_") and is_plain(value.value):
+            return m.constant(value.name if "name" in name else value.value)
+        self.missing(f"attribute {name!r}")
+
+    def getitem(self, m: Tracer, key: Value) -> Value:
+        if isinstance(self.value, (str, bytes, range)):
+            return fold(m, lambda v, k: v[k], [self, key])
+        self.missing("subscript")
+
+    def length(self, m: Tracer) -> int:
+        if isinstance(self.value, (str, bytes, range, frozenset)):
+            return len(self.value)
+        m.throw(TypeError, f"object of type '{type(self.value).__name__}' has no len()")
+
+    def contains(self, m: Tracer, item: Value) -> bool:
+        result = fold(m, lambda v, k: k in v, [self, item])
+        assert isinstance(result, Constant)
+        return bool(result.value)
+
+    def truth(self, m: Tracer) -> bool:
+        return bool(self.value)
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load_const(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantMethod(Value):
+    """A bound method of a constant, such as `"{}".format`."""
+
+    owner: Any
+    name: str
+
+    kind = "method"
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        method = getattr(self.owner, self.name)
+        if isinstance(self.owner, str) and self.name == "join" and len(args) == 1:
+            args = [m.constant(tuple(plain(m, item) for item in m.unpack(args[0])))]
+        return fold(m, lambda *a, **k: method(*a, **k), args, kwargs)
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load_const(getattr(self.owner, self.name))
+
+
+def is_plain(obj: Any) -> bool:
+    """Whether an object is immutable and modelled as a constant, containers included."""
+    if type(obj) in PLAIN or isinstance(obj, enum.Enum):
+        return True
+    if type(obj) in (tuple, frozenset, torch.Size):
+        return all(map(is_plain, obj))
+    if type(obj) is range:
+        return True
+    return type(obj) is slice and all(map(is_plain, (obj.start, obj.stop, obj.step)))
+
+
+def plain(m: Tracer, value: Value) -> Any:
+    """The Python object of a value that is fully known; breaks the graph otherwise."""
+    known = as_plain(m, value)
+    if known is _UNKNOWN:
+        raise GraphBreak(reasons.NO_OPERATION, f"the Python value of {value.describe()}")
+    return known
+
+
+_UNKNOWN = object()
+
+
+def as_plain(m: Tracer, value: Value) -> Any:
+    value = m.realize(value)
+    convert = getattr(value, "as_plain", None)
+    if isinstance(value, Constant):
+        return value.value
+    return convert(m) if convert is not None else _UNKNOWN
+
+
+def is_known(m: Tracer, value: Value) -> bool:
+    return as_plain(m, value) is not _UNKNOWN
+
+
+def fold(m: Tracer, function: Any, args: Sequence[Value], kwargs: Mapping[str, Value] | None = None) -> Value:
+    """Compute with known values now. What Python raises, the program raises."""
+    values = [plain(m, value) for value in args]
+    named = {name: plain(m, value) for name, value in (kwargs or {}).items()}
+    try:
+        result = function(*values, **named)
+    except Exception as error:
+        m.throw(type(error), *error.args)
+    return m.constant(result)
+
+
+@kind(*PLAIN)
+def wrap_constant(m: Tracer, obj: Any, source: Source) -> Value:
+    if type(obj) in (int, float):
+        symbolic = m.symbolic_number(obj, source)
+        if symbolic is not None:
+            return symbolic
+    m.guard(source, "EQUALS", obj)
+    return Constant(obj, source=source)
+
+
+@kind(range, frozenset)
+def wrap_frozen(m: Tracer, obj: Any, source: Source) -> Value:
+    if isinstance(obj, frozenset) and not is_plain(obj):
+        raise GraphBreak(reasons.UNKNOWN_OBJECT, f"a frozenset in {source.text}")
+    m.guard(source, "EQUALS", obj)
+    return Constant(obj, source=source)
+
+
+@kind(slice)
+def wrap_slice(m: Tracer, obj: slice, source: Source) -> Value:
+    m.guard(source, "TYPE_IS", slice)
+    parts = [m.realize(m.wrap(getattr(obj, name), Attr(source, name))) for name in ("start", "stop", "step")]
+    if all(isinstance(part, Constant) for part in parts):
+        return Constant(obj, source=source)
+    return SliceValue(tuple(parts), source=source)
+
+
+@rule(10, lambda obj: isinstance(obj, enum.Enum))
+def wrap_enum(m: Tracer, obj: enum.Enum, source: Source) -> Value:
+    m.guard(source, "IS", obj)
+    return Constant(obj, source=source)
+
+
+@dataclass(frozen=True, eq=False)
+class SliceValue(Value):
+    """A slice whose bounds are not all constants."""
+
+    parts: tuple[Value, ...]
+
+    kind = "slice"
+
+    def python_type(self) -> type:
+        return slice
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        if name in ("start", "stop", "step"):
+            return self.parts[("start", "stop", "step").index(name)]
+        self.missing(f"attribute {name!r}")
+
+    def reload(self, emit: Emitter) -> None:
+        for part in self.parts:
+            emit.load(part)
+        emit.build("BUILD_SLICE", 3)
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicNumber(Value):
+    """A Python number that is an input of the graph, or computed from such inputs.
+
+    node: its place in the graph. example: its value in this call. roots: the sources it depends on.
+    """
+
+    node: Any
+    example: Any
+    roots: tuple[tuple[Source, Any], ...]
+
+    kind = "number"
+
+    def python_type(self) -> type:
+        return type(self.example)
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load_node(self.node)
