@@ -115,13 +115,13 @@ def is_plain(obj: Any) -> bool:
 
 def plain(m: Tracer, value: Value) -> Any:
     """The Python object of a value that is fully known; breaks the graph otherwise."""
-    known = as_plain(m, value)
-    if known is _UNKNOWN:
+    known = as_plain(m, m.specialise(m.realize(value)))
+    if known is UNKNOWN:
         raise GraphBreak(reasons.NO_OPERATION, f"the Python value of {value.describe()}")
     return known
 
 
-_UNKNOWN = object()
+UNKNOWN = object()  # the answer of `as_plain` for a value that is not fully known
 
 
 def as_plain(m: Tracer, value: Value) -> Any:
@@ -129,11 +129,11 @@ def as_plain(m: Tracer, value: Value) -> Any:
     convert = getattr(value, "as_plain", None)
     if isinstance(value, Constant):
         return value.value
-    return convert(m) if convert is not None else _UNKNOWN
+    return convert(m) if convert is not None else UNKNOWN
 
 
 def is_known(m: Tracer, value: Value) -> bool:
-    return as_plain(m, value) is not _UNKNOWN
+    return as_plain(m, value) is not UNKNOWN
 
 
 def fold(m: Tracer, function: Any, args: Sequence[Value], kwargs: Mapping[str, Value] | None = None) -> Value:

@@ -1,0 +1,402 @@
+"""Lists, tuples, named tuples and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak
+from dynajit.source import Item, Source
+from dynajit.values.base import Emitter, Handle, Tracer, Value
+from dynajit.values.constant import UNKNOWN, Constant, as_plain, plain
+from dynajit.values.wrap import kind, rule
+
+
+
+def index_of(m: Tracer, key: Value) -> Any:
+    """A Python int or slice from an index value."""
+    key = m.specialise(m.realize(key))
+    known = plain(m, key)
+    if not isinstance(known, (int, slice)):
+        raise GraphBreak(reasons.NO_OPERATION, f"an index of type {type(known).__name__}")
+    return known
+
+
+def pick(m: Tracer, items: tuple[Value, ...], key: Value, name: str) -> Any:
+    """`items[key]`: a value, or a tuple of values for a slice."""
+    if key.python_type() not in (int, bool, slice):
+        m.throw(TypeError, f"{name} indices must be integers or slices, not {key.python_type().__name__}")
+    index = index_of(m, key)
+    try:
+        return items[index]
+    except (IndexError, ValueError) as error:
+        text = f"{name} index out of range" if isinstance(error, IndexError) else str(error)
+        m.throw(type(error), text)
+
+
+@dataclass(frozen=True, eq=False)
+class TupleValue(Value):
+    """A tuple, a named tuple or a `torch.Size`. `cls` is its exact type."""
+
+    items: tuple[Value, ...]
+    cls: type = tuple
+
+    kind = "tuple"
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def as_plain(self, m: Tracer) -> Any:
+        values = [as_plain(m, item) for item in self.items]
+        if any(value is UNKNOWN for value in values):
+            return UNKNOWN
+        if self.cls is tuple:
+            return tuple(values)
+        return self.cls(values) if self.cls is torch.Size else self.cls(*values)
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        fields = getattr(self.cls, "_fields", ())
+        if name in fields:
+            return self.items[fields.index(name)]
+        if name == "_fields":
+            return m.constant(fields)
+        if name in TUPLE_METHODS or (self.cls is torch.Size and name == "numel"):
+            return SequenceMethod(self, name)
+        if self.cls is not tuple and hasattr(self.cls, name):
+            return m.getattr(_as_instance(m, self), name)
+        m.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+
+    def getitem(self, m: Tracer, key: Value) -> Value:
+        found = pick(m, self.items, key, "tuple")
+        if isinstance(found, tuple):
+            return TupleValue(found, torch.Size if self.cls is torch.Size else tuple)
+        return found  # type: ignore[no-any-return]
+
+    def length(self, m: Tracer) -> int:
+        return len(self.items)
+
+    def truth(self, m: Tracer) -> bool:
+        return bool(self.items)
+
+    def contains(self, m: Tracer, item: Value) -> bool:
+        return any(same_or_equal(m, own, item) for own in self.items)
+
+    def iterate(self, m: Tracer) -> Value:
+        return make_iterator(m, self, self.items)
+
+    def reload(self, emit: Emitter) -> None:
+        if self.cls is tuple:
+            for item in self.items:
+                emit.load(item)
+            emit.build("BUILD_TUPLE", len(self.items))
+        elif self.cls is torch.Size:
+            emit.call(torch.Size, TupleValue(self.items))
+        elif hasattr(self.cls, "_fields"):
+            emit.call(self.cls, *self.items)
+        else:
+            emit.call(self.cls, TupleValue(self.items))
+
+
+def _as_instance(m: Tracer, value: TupleValue) -> Value:
+    raise GraphBreak(reasons.NO_OPERATION, f"a method of the named tuple {value.cls.__name__}")
+
+
+TUPLE_METHODS = frozenset({"index", "count", "_replace", "_asdict"})
+
+
+@dataclass(frozen=True, eq=False)
+class ListValue(Handle):
+    """A list. Its contents are a tuple of values."""
+
+    cls: type = list
+
+    kind = "list"
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def items_now(self, m: Tracer) -> tuple[Value, ...]:
+        items: tuple[Value, ...] = m.heap[self.key]
+        return items
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        if name in LIST_METHODS:
+            return SequenceMethod(self, name)
+        if hasattr(list, name):
+            self.missing(f"method {name!r}")
+        m.throw(AttributeError, f"'list' object has no attribute '{name}'")
+
+    def getitem(self, m: Tracer, key: Value) -> Value:
+        found = pick(m, self.items_now(m), key, "list")
+        return new_list(m, found) if isinstance(found, tuple) else found
+
+    def setitem(self, m: Tracer, key: Value, value: Value) -> None:
+        items, index = list(self.items_now(m)), index_of(m, key)
+        try:
+            if isinstance(index, slice):
+                items[index] = m.unpack(value)
+            else:
+                items[index] = value
+        except (IndexError, ValueError) as error:
+            m.throw(type(error), "list assignment index out of range" if isinstance(error, IndexError) else str(error))
+        m.heap.put(self.key, tuple(items))
+
+    def delitem(self, m: Tracer, key: Value) -> None:
+        items = list(self.items_now(m))
+        try:
+            del items[index_of(m, key)]
+        except IndexError:
+            m.throw(IndexError, "list assignment index out of range")
+        m.heap.put(self.key, tuple(items))
+
+    def length(self, m: Tracer) -> int:
+        return len(self.items_now(m))
+
+    def truth(self, m: Tracer) -> bool:
+        return bool(self.items_now(m))
+
+    def contains(self, m: Tracer, item: Value) -> bool:
+        return any(same_or_equal(m, own, item) for own in self.items_now(m))
+
+    def iterate(self, m: Tracer) -> Value:
+        return make_iterator(m, self, None)
+
+    def reload(self, emit: Emitter) -> None:
+        items = emit.heap[self.key]
+        for item in items:
+            emit.load(item)
+        emit.build("BUILD_LIST", len(items))
+
+
+def new_list(m: Tracer, items: Sequence[Value]) -> ListValue:
+    key = m.new_key()
+    m.heap.new(key, tuple(items), existing=False)
+    return ListValue(key)
+
+
+def same_or_equal(m: Tracer, left: Value, right: Value) -> bool:
+    """`left is right or left == right`, as containers compare."""
+    left, right = m.realize(left), m.realize(right)
+    if left is right or (left.identity() is not None and left.identity() == right.identity()):
+        return True
+    return m.is_true(m.compare("==", left, right))
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceMethod(Value):
+    owner: TupleValue | ListValue
+    name: str
+
+    kind = "method"
+
+    def python_type(self) -> type:
+        return type([].append)
+
+    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        if isinstance(self.owner, ListValue):
+            return LIST_METHODS[self.name](m, self.owner, *args, **kwargs)
+        return _tuple_method(m, self.owner, self.name, args, kwargs)
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load(self.owner)
+        emit.instruction("LOAD_ATTR", self.name)
+
+
+def _tuple_method(
+    m: Tracer, owner: TupleValue, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    if name == "numel":
+        size = plain(m, owner)
+        return Constant(torch.Size(size).numel())
+    if name == "_replace":
+        fields = owner.cls._fields  # type: ignore[attr-defined]
+        return TupleValue(tuple(kwargs.get(f, item) for f, item in zip(fields, owner.items, strict=True)), owner.cls)
+    if name == "index":
+        return _index(m, owner.items, "tuple.index(x): x not in tuple", *args)
+    if name == "count":
+        return Constant(sum(same_or_equal(m, item, args[0]) for item in owner.items))
+    raise GraphBreak(reasons.NO_OPERATION, f"tuple.{name}")
+
+
+def _index(m: Tracer, items: tuple[Value, ...], text: str, item: Value, *bounds: Value) -> Value:
+    start, stop = ([plain(m, b) for b in bounds] + [0, len(items)][len(bounds) :])[:2]
+    for i in range(len(items))[start:stop]:
+        if same_or_equal(m, items[i], item):
+            return Constant(i)
+    m.throw(ValueError, text)
+
+
+def _append(m: Tracer, owner: ListValue, item: Value) -> Value:
+    m.heap.put(owner.key, (*owner.items_now(m), item))
+    return Constant(None)
+
+
+def _extend(m: Tracer, owner: ListValue, items: Value) -> Value:
+    m.heap.put(owner.key, owner.items_now(m) + m.unpack(items))
+    return Constant(None)
+
+
+def _insert(m: Tracer, owner: ListValue, at: Value, item: Value) -> Value:
+    items = list(owner.items_now(m))
+    items.insert(index_of(m, at), item)
+    m.heap.put(owner.key, tuple(items))
+    return Constant(None)
+
+
+def _pop(m: Tracer, owner: ListValue, at: Value | None = None) -> Value:
+    items = list(owner.items_now(m))
+    if not items:
+        m.throw(IndexError, "pop from empty list")
+    try:
+        item = items.pop(-1 if at is None else index_of(m, at))
+    except IndexError:
+        m.throw(IndexError, "pop index out of range")
+    m.heap.put(owner.key, tuple(items))
+    return item
+
+
+def _remove(m: Tracer, owner: ListValue, item: Value) -> Value:
+    items = owner.items_now(m)
+    for i, own in enumerate(items):
+        if same_or_equal(m, own, item):
+            m.heap.put(owner.key, items[:i] + items[i + 1 :])
+            return Constant(None)
+    m.throw(ValueError, "list.remove(x): x not in list")
+
+
+def _set_items(change: Callable[[tuple[Value, ...]], tuple[Value, ...]]) -> Callable[..., Value]:
+    def method(m: Tracer, owner: ListValue) -> Value:
+        m.heap.put(owner.key, change(owner.items_now(m)))
+        return Constant(None)
+
+    return method
+
+
+def sorted_items(
+    m: Tracer, items: tuple[Value, ...], key: Value | None = None, reverse: Value | None = None
+) -> tuple[Value, ...]:
+    """As `sorted`: stable, keys known numbers, strings or tuples of them."""
+    keys = [plain(m, item if _is_none(key) else m.call(key, [item], {})) for item in items]  # type: ignore[arg-type]
+    backwards = reverse is not None and m.is_true(reverse)
+    try:
+        order = sorted(range(len(items)), key=keys.__getitem__, reverse=backwards)
+    except TypeError as error:
+        m.throw(TypeError, *error.args)
+    return tuple(items[i] for i in order)
+
+
+def _is_none(value: Value | None) -> bool:
+    return value is None or (isinstance(value, Constant) and value.value is None)
+
+
+def _sort(m: Tracer, owner: ListValue, key: Value | None = None, reverse: Value | None = None) -> Value:
+    m.heap.put(owner.key, sorted_items(m, owner.items_now(m), key, reverse))
+    return Constant(None)
+
+
+LIST_METHODS: dict[str, Callable[..., Value]] = {
+    "append": _append,
+    "extend": _extend,
+    "insert": _insert,
+    "pop": _pop,
+    "remove": _remove,
+    "sort": _sort,
+    "clear": _set_items(lambda items: ()),
+    "reverse": _set_items(lambda items: items[::-1]),
+    "copy": lambda m, owner: new_list(m, owner.items_now(m)),
+    "index": lambda m, owner, *args: _index(m, owner.items_now(m), "value is not in list", *args),
+    "count": lambda m, owner, item: Constant(sum(same_or_equal(m, own, item) for own in owner.items_now(m))),
+    "__len__": lambda m, owner: Constant(owner.length(m)),
+    "__getitem__": lambda m, owner, key: owner.getitem(m, key),
+    "__contains__": lambda m, owner, item: Constant(owner.contains(m, item)),
+    "__iter__": lambda m, owner: owner.iterate(m),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceIterator(Handle):
+    """A list or tuple iterator. Contents: (owner or None when used up, position)."""
+
+    cls: type
+
+    kind = "iterator"
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def iterate(self, m: Tracer) -> Value:
+        return self
+
+    def next(self, m: Tracer) -> Value | None:
+        owner, at = m.heap[self.key]
+        if owner is None:
+            return None
+        items = owner.items_now(m) if isinstance(owner, ListValue) else owner.items
+        if at >= len(items):
+            m.heap.put(self.key, (None, at))
+            return None
+        m.heap.put(self.key, (owner, at + 1))
+        item: Value = items[at]
+        return item
+
+    def reload(self, emit: Emitter) -> None:
+        owner, at = emit.heap[self.key]
+        if owner is None:
+            emit.call(iter, TupleValue(()))
+        elif at == 0:
+            emit.call(iter, owner)
+        else:
+            emit.call(_advanced, owner, Constant(at))
+
+
+def _advanced(owner: Any, at: int) -> Any:
+    iterator = iter(owner)
+    iterator.__setstate__(at)
+    return iterator
+
+
+def make_iterator(m: Tracer, owner: Value, items: tuple[Value, ...] | None) -> SequenceIterator:
+    key = m.new_key()
+    m.heap.new(key, (owner, 0), existing=False)
+    return SequenceIterator(key, type(iter([])) if isinstance(owner, ListValue) else type(iter(())))
+
+
+@kind(list)
+def wrap_list(m: Tracer, obj: list[Any], source: Source) -> Value:
+    known = m.known_handle(obj)
+    if known is not None:
+        return known
+    m.guard(source, "TYPE_IS", list)
+    m.guard(source, "LENGTH", len(obj))
+    key = m.new_key()
+    m.heap.new(key, tuple(m.wrap(item, Item(source, i)) for i, item in enumerate(obj)), existing=True)
+    value = ListValue(key, source=source)
+    m.remember_handle(obj, value)
+    return value
+
+
+@kind(tuple)
+def wrap_tuple(m: Tracer, obj: tuple[Any, ...], source: Source) -> Value:
+    return _wrap_items(m, obj, source)
+
+
+@kind(torch.Size)
+def wrap_size(m: Tracer, obj: torch.Size, source: Source) -> Value:
+    m.guard(source, "EQUALS", obj)
+    return TupleValue(tuple(Constant(int(n)) for n in obj), torch.Size, source=source)
+
+
+@rule(5, lambda obj: isinstance(obj, tuple) and hasattr(type(obj), "_fields"))
+def wrap_named_tuple(m: Tracer, obj: tuple[Any, ...], source: Source) -> Value:
+    return _wrap_items(m, obj, source)
+
+
+def _wrap_items(m: Tracer, obj: tuple[Any, ...], source: Source) -> Value:
+    m.guard(source, "TYPE_IS", type(obj))
+    m.guard(source, "LENGTH", len(obj))
+    items = tuple(m.wrap(item, Item(source, i)) for i, item in enumerate(obj))
+    return TupleValue(items, type(obj), source=source)

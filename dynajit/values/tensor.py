@@ -1,0 +1,195 @@
+"""Tensors: a node of the graph and, as a meta tensor, everything but the data."""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak
+from dynajit.source import Source
+from dynajit.values.base import Emitter, Tracer, Value
+from dynajit.values.constant import Constant
+from dynajit.values.wrap import kind, rule
+
+# Attributes that are facts about a tensor, known from its meta tensor.
+FACTS = frozenset({"shape", "dtype", "ndim", "layout", "requires_grad", "is_sparse", "is_quantized", "is_mkldnn",
+                   "is_nested", "itemsize", "nbytes", "names", "is_meta", "is_cuda", "is_cpu"})  # fmt: skip
+# Attributes that are tensors computed from it, recorded as they stand.
+COMPUTED = frozenset({"T", "mT", "H", "mH", "data", "real", "imag"})
+# Methods that need the data.
+NEEDS_DATA = frozenset({"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__", "__index__",
+                        "__complex__", "__dlpack__", "__contains__", "nonzero", "unique", "unique_consecutive",
+                        "masked_select", "argwhere", "data_ptr", "untyped_storage", "storage", "__format__",
+                        "__repr__", "__str__", "to_sparse", "equal", "is_nonzero", "__reduce_ex__", "__deepcopy__",
+                        "bincount", "histc"})  # fmt: skip
+# Methods that act on the autograd graph or on the tensor object itself.
+AUTOGRAD = frozenset({"backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "detach_",
+                      "requires_grad_", "set_", "share_memory_", "pin_memory", "resize_", "resize_as_", "rename_",
+                      "apply_", "map_", "map2_", "to_dense", "__setstate__"})  # fmt: skip
+# Whether these agree with eager depends on the kernel that made the tensor.
+LAYOUT_FACTS = frozenset({"stride", "is_contiguous", "is_non_overlapping_and_dense", "storage_offset"})
+
+
+@dataclass(frozen=True, eq=False)
+class TensorValue(Value):
+    """node: the fx node. meta: a meta tensor of its shape, strides, dtype and requires_grad. device: where it is.
+
+    exact_layout: its strides are eager's own, not those of the meta kernel.
+    """
+
+    node: Any
+    meta: torch.Tensor
+    device: torch.device
+    cls: type = torch.Tensor
+    exact_layout: bool = True
+
+    kind = "tensor"
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        name = self.source.text if self.source is not None else self.node.name
+        return f"tensor {name}"
+
+    def identity(self) -> Any:
+        return ("node", self.node)
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        if name == "device":
+            return m.constant(self.device)
+        if name in ("is_cuda", "is_cpu", "is_meta"):
+            return Constant(self.device.type == name[3:])
+        if name in FACTS:
+            return m.constant(getattr(self.meta, name))
+        if name in COMPUTED:
+            return m.record("call_function", getattr, (self, Constant(name)), {})
+        if name in ("grad", "grad_fn", "is_leaf", "_base", "_version"):
+            raise GraphBreak(reasons.AUTOGRAD, f"{self.describe()}.{name}")
+        if name == "__class__":
+            return m.constant(self.cls)
+        if callable(getattr(torch.Tensor, name, None)):
+            return TensorMethod(self, name)
+        if not hasattr(self.meta, name) and self.source is None:
+            m.throw(AttributeError, f"'Tensor' object has no attribute '{name}'")
+        raise GraphBreak(reasons.NO_OPERATION, f"attribute {name!r} of {self.describe()}")
+
+    def setattr(self, m: Tracer, name: str, value: Value) -> None:
+        raise GraphBreak(reasons.AUTOGRAD, f"setting .{name} of {self.describe()}")
+
+    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        m.throw(TypeError, "'Tensor' object is not callable")
+
+    def getitem(self, m: Tracer, key: Value) -> Value:
+        self._check_index(m, key)
+        return m.record("call_function", operator.getitem, (self, key), {})
+
+    def setitem(self, m: Tracer, key: Value, value: Value) -> None:
+        self._check_index(m, key)
+        m.record("call_function", operator.setitem, (self, key, value), {})
+
+    def _check_index(self, m: Tracer, key: Value) -> None:
+        items = getattr(key, "items", None)
+        for item in items if isinstance(items, tuple) else (key,):
+            if isinstance(item, TensorValue) and item.meta.dtype in (torch.bool, torch.uint8):
+                raise GraphBreak(reasons.DYNAMIC_SHAPE, f"indexing {self.describe()} with a mask")
+
+    def length(self, m: Tracer) -> int:
+        if self.meta.dim() == 0:
+            m.throw(TypeError, "len() of a 0-d tensor")
+        return int(self.meta.shape[0])
+
+    def truth(self, m: Tracer) -> bool:
+        raise GraphBreak(reasons.BRANCH_ON_TENSOR, self.describe())
+
+    def contains(self, m: Tracer, item: Value) -> bool:
+        raise GraphBreak(reasons.TENSOR_DATA, f"`in` on {self.describe()}")
+
+    def iterate(self, m: Tracer) -> Value:
+        if self.meta.dim() == 0:
+            m.throw(TypeError, "iteration over a 0-d tensor")
+        return m.iterate(m.record("call_method", "unbind", (self, Constant(0)), {}))
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load_node(self.node)
+
+
+@dataclass(frozen=True, eq=False)
+class TensorMethod(Value):
+    """A method of a tensor, bound."""
+
+    owner: TensorValue
+    name: str
+
+    kind = "tensor method"
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        return call_tensor_method(m, self.owner, self.name, args, kwargs)
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load(self.owner)
+        emit.instruction("LOAD_ATTR", self.name)
+
+
+def call_tensor_method(
+    m: Tracer, owner: TensorValue, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    """`owner.name(*args, **kwargs)`: recorded as it stands, answered from the meta tensor, or a break."""
+    if name in NEEDS_DATA:
+        reason = reasons.DYNAMIC_SHAPE if name in ("nonzero", "unique", "masked_select", "argwhere") else reasons.TENSOR_DATA
+        raise GraphBreak(reason, f"{owner.describe()}.{name}()")
+    if name in AUTOGRAD:
+        raise GraphBreak(reasons.AUTOGRAD, f"{owner.describe()}.{name}()")
+    if name in LAYOUT_FACTS and not owner.exact_layout:
+        raise GraphBreak(reasons.LAYOUT, f"{owner.describe()}.{name}()")
+    if name == "__getitem__":
+        return owner.getitem(m, args[0])
+    if name == "__setitem__":
+        owner.setitem(m, *args)
+        return Constant(None)
+    if name == "__len__":
+        return Constant(owner.length(m))
+    if name == "__iter__":
+        return owner.iterate(m)
+    if name == "get_device":
+        return Constant(owner.device.index if owner.device.type != "cpu" else -1)
+    if name == "type" and not args and not kwargs:
+        raise GraphBreak(reasons.NO_OPERATION, "Tensor.type() without arguments")
+    if name in ("cpu", "cuda") and not args and not kwargs and owner.device.type == name:
+        return owner  # eager returns the tensor itself
+    return m.record("call_method", name, (owner, *args), kwargs)
+
+
+def dense(obj: torch.Tensor) -> bool:
+    """Whether the tensor is one that the graph can hold: strided, real, not nested, no functorch wrapper."""
+    plain_layout = obj.layout is torch.strided and not obj.is_nested and not obj.is_quantized and not obj.is_complex()
+    return plain_layout and not torch._C._functorch.is_functorch_wrapped_tensor(obj)
+
+
+@kind(torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+def wrap_tensor(m: Tracer, obj: torch.Tensor, source: Source) -> Value:
+    if not dense(obj):
+        m.guard(source, "TYPE_IS", type(obj))
+        raise GraphBreak(reasons.TENSOR_KIND, source.text)
+    return m.graph_input(obj, source)  # type: ignore[no-any-return]
+
+
+@rule(0, lambda obj: isinstance(obj, torch.Tensor))
+def wrap_tensor_subclass(m: Tracer, obj: torch.Tensor, source: Source) -> Value:
+    m.guard(source, "TYPE_IS", type(obj))
+    raise GraphBreak(reasons.TENSOR_KIND, f"{source.text} ({type(obj).__name__})")
+
+
+@kind(torch.Generator)
+def wrap_generator(m: Tracer, obj: torch.Generator, source: Source) -> Value:
+    m.guard(source, "TYPE_IS", type(obj))
+    raise GraphBreak(reasons.UNKNOWN_OBJECT, f"the generator {source.text}")
