@@ -1,0 +1,1 @@
+"""Kernels and the wrapper as text."""

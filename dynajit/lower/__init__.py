@@ -1,0 +1,1 @@
+"""Torch-level fx graph to our loop IR."""
