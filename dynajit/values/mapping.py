@@ -336,7 +336,7 @@ def make_dict_iterator(m: Tracer, owner: DictValue, what: str) -> DictIterator:
 
 @kind(dict, OrderedDict, defaultdict)
 def wrap_dict(m: Tracer, obj: dict[Any, Any], source: Source) -> Value:
-    known = m.known_handle(obj)
+    known = m.known_handle(obj, source)
     if known is not None:
         return known
     m.guard(source, "TYPE_IS", type(obj))

@@ -367,7 +367,7 @@ def make_iterator(m: Tracer, owner: Value, items: tuple[Value, ...] | None) -> S
 
 @kind(list)
 def wrap_list(m: Tracer, obj: list[Any], source: Source) -> Value:
-    known = m.known_handle(obj)
+    known = m.known_handle(obj, source)
     if known is not None:
         return known
     m.guard(source, "TYPE_IS", list)

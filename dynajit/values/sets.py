@@ -167,7 +167,7 @@ class SetMethod(Value):
 
 @kind(set)
 def wrap_set(m: Tracer, obj: set[Any], source: Source) -> Value:
-    known = m.known_handle(obj)
+    known = m.known_handle(obj, source)
     if known is not None:
         return known
     m.guard(source, "TYPE_IS", set)

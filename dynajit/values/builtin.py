@@ -1,0 +1,135 @@
+"""Callables that are not Python functions, and Python modules. What a call of one does is in evaluate/builtins."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak
+from dynajit.source import Item, Known, Source
+from dynajit.values.base import Emitter, Tracer, Value
+from dynajit.values.wrap import kind, rule
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltinValue(Value):
+    """A builtin function, a method descriptor, a torch operator: known by identity."""
+
+    fn: Any
+
+    kind = "builtin"
+
+    def python_type(self) -> type:
+        return type(self.fn)
+
+    def describe(self) -> str:
+        owner = getattr(self.fn, "__module__", None)
+        name = getattr(self.fn, "__qualname__", None) or getattr(self.fn, "__name__", repr(self.fn))
+        return f"{owner}.{name}" if owner and owner != "builtins" else str(name)
+
+    def identity(self) -> Any:
+        return ("object", id(self.fn))
+
+    def truth(self, m: Tracer) -> bool:
+        return True
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return m.constant(getattr(self.fn, name))
+        self.missing(f"attribute {name!r}")
+
+    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        raise GraphBreak(reasons.OPAQUE_CALL, self.describe())
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load_const(self.fn)
+
+
+@dataclass(frozen=True, eq=False)
+class PythonModule(Value):
+    """An imported module. Its attributes are read from its dict and guarded there."""
+
+    module: types.ModuleType
+
+    kind = "module"
+
+    def python_type(self) -> type:
+        return types.ModuleType
+
+    def describe(self) -> str:
+        return self.module.__name__
+
+    def identity(self) -> Any:
+        return ("object", id(self.module))
+
+    def truth(self, m: Tracer) -> bool:
+        return True
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        namespace = self.module.__dict__
+        if name not in namespace:
+            if "__getattr__" in namespace:
+                raise GraphBreak(reasons.NO_OPERATION, f"{self.module.__name__}.{name}")
+            m.throw(AttributeError, f"module {self.module.__name__!r} has no attribute {name!r}")
+        return m.wrap(namespace[name], Item(Known(namespace), name))
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load_const(self.module)
+
+
+@kind(types.ModuleType)
+def wrap_module(m: Tracer, obj: types.ModuleType, source: Source) -> Value:
+    m.guard(source, "IS", obj)
+    return PythonModule(obj, source=source)
+
+
+@rule(20, lambda obj: isinstance(obj, types.ModuleType))
+def wrap_module_subclass(m: Tracer, obj: types.ModuleType, source: Source) -> Value:
+    m.guard(source, "IS", obj)
+    return PythonModule(obj, source=source)
+
+
+_CALLABLES = (
+    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
+    types.ClassMethodDescriptorType, types.GetSetDescriptorType,
+)  # fmt: skip
+
+
+@rule(30, lambda obj: isinstance(obj, _CALLABLES) or type(obj).__module__ in ("torch._ops", "torch.jit"))
+def wrap_builtin(m: Tracer, obj: Any, source: Source) -> Value:
+    m.guard(source, "IS", obj)
+    return BuiltinValue(obj, source=source)
+
+
+@dataclass(frozen=True, eq=False)
+class OpaqueValue(Value):
+    """An object of a kind that is not modelled: it can be passed around, but any operation breaks the graph."""
+
+    obj: Any
+
+    kind = "object"
+
+    def python_type(self) -> type:
+        return type(self.obj)
+
+    def describe(self) -> str:
+        name = f"{self.source.text}, " if self.source is not None else ""
+        return f"{name}a {type(self.obj).__module__}.{type(self.obj).__qualname__}"
+
+    def identity(self) -> Any:
+        return ("object", id(self.obj))
+
+    def missing(self, operation: str) -> Any:  # type: ignore[override]
+        raise GraphBreak(reasons.UNKNOWN_OBJECT, f"{operation} of {self.describe()}")
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load_const(self.obj)
+
+
+@rule(1000, lambda obj: True)
+def wrap_opaque(m: Tracer, obj: Any, source: Source) -> Value:
+    m.guard(source, "TYPE_IS", type(obj))
+    return OpaqueValue(obj, source=source)

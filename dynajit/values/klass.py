@@ -1,0 +1,119 @@
+"""Classes, and reading attributes along the MRO with guards that notice a change in any of its classes."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak
+from dynajit.frame import MISSING
+from dynajit.source import ClassAttr, Known, Source
+from dynajit.values.base import Emitter, Tracer, Value
+from dynajit.values.function import FunctionValue, MethodValue
+from dynajit.values.wrap import rule
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE, Include/object.h
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+
+
+def lookup(m: Tracer, cls: type, name: str, after: type | None = None) -> Any:
+    """What `_PyType_Lookup` finds (MISSING if nothing), guarded by identity. `after`: start behind this class (super)."""
+    mro = cls.__mro__
+    start = mro.index(after) + 1 if after is not None else 0
+    found: Any = MISSING
+    for base in mro[start:]:
+        if name in base.__dict__:
+            found = base.__dict__[name]
+            break
+    if after is None:
+        if is_mutable(cls):
+            m.guard(Known(cls), "CLASS_ATTR", found, name)
+    else:
+        for base in mro[start:]:
+            if is_mutable(base):
+                m.guard(Known(base), "CLASS_ATTR", _find(base, name), name)
+                break
+    return found
+
+
+def _find(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING
+
+
+def is_mutable(cls: type) -> bool:
+    return bool(cls.__flags__ & _HEAP_TYPE) and not cls.__flags__ & _IMMUTABLE
+
+
+@dataclass(frozen=True, eq=False)
+class ClassValue(Value):
+    cls: type
+
+    kind = "class"
+
+    def python_type(self) -> type:
+        return type(self.cls)
+
+    def describe(self) -> str:
+        return f"class {self.cls.__qualname__}"
+
+    def identity(self) -> Any:
+        return ("object", id(self.cls))
+
+    def truth(self, m: Tracer) -> bool:
+        return True
+
+    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        raise GraphBreak(reasons.OPAQUE_CALL, f"making a {self.cls.__qualname__}")
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        cls = self.cls
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return m.constant(getattr(cls, name))
+        if type(cls) is not type and _find(type(cls), name) is not MISSING and name != "__call__":
+            meta = _find(type(cls), name)
+            if not hasattr(type, name) and not isinstance(meta, types.FunctionType):
+                raise GraphBreak(reasons.NO_OPERATION, f"{self.describe()}.{name} (metaclass)")
+        found = lookup(m, cls, name) if not is_data(_find(cls, name)) else _find(cls, name)
+        if found is MISSING:
+            if hasattr(cls, name):
+                raise GraphBreak(reasons.NO_OPERATION, f"{self.describe()}.{name} (metaclass)")
+            m.throw(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
+        return bind_to_class(m, self, found, name)
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load_const(self.cls)
+
+
+def is_data(obj: Any) -> bool:
+    """Whether a class attribute is read as it stands (no `__get__`): its value is guarded, not its identity."""
+    return obj is not MISSING and not hasattr(type(obj), "__get__")
+
+
+def bind_to_class(m: Tracer, owner: ClassValue, found: Any, name: str) -> Value:
+    if isinstance(found, staticmethod):
+        return m.wrap(found.__func__, Known(found.__func__))
+    if isinstance(found, classmethod):
+        return MethodValue(m.realize(m.wrap(found.__func__, Known(found.__func__))), owner)
+    if isinstance(found, types.FunctionType):
+        return FunctionValue(found, source=Known(found))
+    if isinstance(found, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return m.wrap(found, Known(found))
+    if isinstance(found, (types.ClassMethodDescriptorType,)):
+        return m.wrap(getattr(owner.cls, name), Known(getattr(owner.cls, name)))
+    if is_data(found):
+        return m.wrap(found, ClassAttr(Known(owner.cls), name))
+    if isinstance(found, property):
+        raise GraphBreak(reasons.NO_OPERATION, f"the property {name} of a class")
+    raise GraphBreak(reasons.NO_OPERATION, f"the descriptor {owner.cls.__qualname__}.{name}")
+
+
+@rule(25, lambda obj: isinstance(obj, type))
+def wrap_class(m: Tracer, obj: type, source: Source) -> Value:
+    m.guard(source, "IS", obj)
+    return ClassValue(obj, source=source)
