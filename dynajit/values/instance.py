@@ -58,7 +58,7 @@ class InstanceValue(Handle):
             return m.wrap(self.cls, Known(self.cls))
         if name == "__dict__":
             raise GraphBreak(reasons.NO_OPERATION, f"__dict__ of {self.describe()}")
-        raw = _raw(self.cls, name)
+        raw = raw_attr(self.cls, name)
         if raw is not MISSING and not is_data(raw):
             lookup(m, self.cls, name)
         if isinstance(raw, property):
@@ -128,7 +128,7 @@ class InstanceValue(Handle):
         raise GraphBreak(reasons.NO_OPERATION, f"the descriptor {self.cls.__qualname__}.{name}")
 
     def _class_function(self, m: Tracer, name: str) -> Value | None:
-        raw = _raw(self.cls, name)
+        raw = raw_attr(self.cls, name)
         if raw is MISSING:
             lookup(m, self.cls, name)
             return None
@@ -139,7 +139,7 @@ class InstanceValue(Handle):
 
     # ---- writing ------------------------------------------------------------------------------------------------
     def setattr(self, m: Tracer, name: str, value: Value) -> None:
-        own = _raw(self.cls, "__setattr__")
+        own = raw_attr(self.cls, "__setattr__")
         if isinstance(own, types.FunctionType):
             lookup(m, self.cls, "__setattr__")
             m.call(FunctionValue(own, source=Known(own)), [self, Constant(name), value], {})
@@ -162,7 +162,7 @@ class InstanceValue(Handle):
         m.heap.put(self.key, {**self.overlay(m), name: value})
 
     def delattr(self, m: Tracer, name: str) -> None:
-        if isinstance(_raw(self.cls, "__delattr__"), types.FunctionType):
+        if isinstance(raw_attr(self.cls, "__delattr__"), types.FunctionType):
             raise GraphBreak(reasons.NO_OPERATION, f"__delattr__ of {self.describe()}")
         if self.lookup(m, name) is None:
             m.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
@@ -209,7 +209,7 @@ class InstanceValue(Handle):
             return m.is_true(m.call(method, [self], {}))
         if self.method(m, "__len__") is not None:
             return self.length(m) > 0
-        if _raw(self.cls, "__bool__") is not MISSING or _raw(self.cls, "__len__") is not MISSING:
+        if raw_attr(self.cls, "__bool__") is not MISSING or raw_attr(self.cls, "__len__") is not MISSING:
             self.missing("truth")
         return True
 
@@ -243,7 +243,7 @@ def _set(obj: Any, value: Any, name: str) -> None:
     object.__setattr__(obj, name, value)
 
 
-def _raw(cls: type, name: str) -> Any:
+def raw_attr(cls: type, name: str) -> Any:
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
@@ -258,7 +258,7 @@ def new_instance(m: Tracer, cls: type) -> InstanceValue:
 
 def is_modelled(cls: type) -> bool:
     """Whether instances are laid out as Python classes do: no builtin container or C type below, plain attribute access."""
-    if not is_mutable(cls) or _raw(cls, "__getattribute__") is not object.__getattribute__:
+    if not is_mutable(cls) or raw_attr(cls, "__getattribute__") is not object.__getattribute__:
         return False
     return all(base is object or is_mutable(base) for base in cls.__mro__)
 

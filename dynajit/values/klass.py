@@ -25,17 +25,13 @@ def lookup(m: Tracer, cls: type, name: str, after: type | None = None) -> Any:
     start = mro.index(after) + 1 if after is not None else 0
     found: Any = MISSING
     for base in mro[start:]:
+        if after is not None and is_mutable(base):
+            m.guard(Known(base), "CLASS_ATTR", _find(base, name), name)
         if name in base.__dict__:
             found = base.__dict__[name]
             break
-    if after is None:
-        if is_mutable(cls):
-            m.guard(Known(cls), "CLASS_ATTR", found, name)
-    else:
-        for base in mro[start:]:
-            if is_mutable(base):
-                m.guard(Known(base), "CLASS_ATTR", _find(base, name), name)
-                break
+    if after is None and is_mutable(cls):
+        m.guard(Known(cls), "CLASS_ATTR", found, name)
     return found
 
 
