@@ -76,24 +76,6 @@ class Code:
     stacksize: int = 0
 
 
-JUMPS = frozenset(
-    {
-        "JUMP",
-        "JUMP_BACKWARD_NO_INTERRUPT",
-        "POP_JUMP_IF_TRUE",
-        "POP_JUMP_IF_FALSE",
-        "POP_JUMP_IF_NONE",
-        "POP_JUMP_IF_NOT_NONE",
-        "FOR_ITER",
-        "SEND",
-    }
-)
-"""The instructions that have a target."""
-
-NO_FALL_THROUGH = frozenset({"JUMP", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
-"""The instructions after which the next one is not reached."""
-
-
 def slot_names(varnames: list[str], cellvars: list[str], freevars: list[str]) -> list[str]:
     """The name of each local, cell and free variable, in the order of the slots of a frame.
 

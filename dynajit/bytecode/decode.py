@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
-from dynajit.bytecode.code import JUMPS, NOWHERE, Code, Instr, Label, Position, Region, slot_names
+from dynajit.bytecode.code import NOWHERE, Code, Instr, Label, Position, Region, slot_names
+from dynajit.bytecode.instructions import JUMPS
 from dynajit.bytecode.tables import read_exception_table
 from dynajit.bytecode.versions import python
-from dynajit.bytecode.versions.common import Raw, as_it_stands
+from dynajit.bytecode.versions.common import Raw
+from dynajit.bytecode.versions.unfold import as_it_stands
 
 
 def decode(code: CodeType) -> Code:
@@ -75,10 +77,12 @@ class _Reader:
         self._items.append(Instr(op, None, self.label(place), self._position))
 
     def pop(self, op: str) -> Any:
-        """Take back the instruction added last, and return its argument."""
-        while isinstance(last := self._items.pop(), Label):
-            pass
+        """Take back the instruction added last, and return its argument. Labels after it stay."""
+        at = len(self._items) - 1
+        while isinstance(last := self._items[at], Label):
+            at -= 1
         assert last.op == op, (last, op)
+        del self._items[at]
         return last.arg
 
     def label(self, offset: int) -> Label:

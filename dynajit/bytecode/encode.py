@@ -8,10 +8,12 @@ from types import CodeType
 from typing import Any
 
 from dynajit.bytecode import flow
-from dynajit.bytecode.code import NO_FALL_THROUGH, Code, Instr, Label, Position, slot_names
+from dynajit.bytecode.code import Code, Instr, Label, Position, slot_names
+from dynajit.bytecode.instructions import NO_FALL_THROUGH
 from dynajit.bytecode.tables import Row, write_exception_table, write_line_table
 from dynajit.bytecode.versions import python
-from dynajit.bytecode.versions.common import Piece, as_named
+from dynajit.bytecode.versions.common import Piece
+from dynajit.bytecode.versions.fold import as_named
 
 
 def encode(code: Code) -> CodeType:
@@ -81,8 +83,10 @@ class _Writer:
         self.code = code
         self.consts: list[Any] = list(code.consts) or [None]  # a string in the first place would be a docstring
         self.names: list[str] = list(code.names)
-        self._const_index = {id(value): index for index, value in reversed(list(enumerate(self.consts)))}
-        self._name_index = {name: index for index, name in reversed(list(enumerate(self.names)))}
+        self._const_index: dict[int, int] = {
+            id(value): index for index, value in reversed(list(enumerate(self.consts)))
+        }
+        self._name_index: dict[str, int] = {name: index for index, name in reversed(list(enumerate(self.names)))}
         self._slot_index = {
             name: index for index, name in enumerate(slot_names(code.varnames, code.cellvars, code.freevars))
         }

@@ -1,6 +1,7 @@
 """What can happen in a body: stack depths, successors, reachability, live and bound locals.
 
-All questions are asked of, and answered by, indices into `Code.body`; a Label counts as an instruction that does nothing.
+All questions are asked of, and answered by, indices into `Code.body`; a Label counts as an instruction
+that does nothing.
 """
 
 from __future__ import annotations
@@ -8,156 +9,13 @@ from __future__ import annotations
 import heapq
 import inspect
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
-from dynajit.bytecode.code import JUMPS, NO_FALL_THROUGH, Code, Instr, Label, Region
-from dynajit.bytecode.versions import python
+from dynajit.bytecode.code import Code, Instr, Label, Region
+from dynajit.bytecode.instructions import JUMPS, NO_FALL_THROUGH, stack_effect
 
 T = TypeVar("T")
-
-# ---- the effect of one instruction ----
-
-_EFFECTS = {
-    **dict.fromkeys(
-        [
-            "NOP",
-            "RESUME",
-            "COPY_FREE_VARS",
-            "MAKE_CELL",
-            "SWAP",
-            "JUMP",
-            "JUMP_BACKWARD_NO_INTERRUPT",
-            "SETUP_ANNOTATIONS",
-            "UNARY_POSITIVE",
-            "UNARY_NEGATIVE",
-            "UNARY_NOT",
-            "UNARY_INVERT",
-            "TO_BOOL",
-            "CONVERT_VALUE",
-            "LIST_TO_TUPLE",
-            "LOAD_ATTR",
-            "GET_ITER",
-            "GET_YIELD_FROM_ITER",
-            "GET_AITER",
-            "GET_AWAITABLE",
-            "YIELD_VALUE",
-            "ASYNC_GEN_WRAP",
-            "SEND",
-            "CHECK_EXC_MATCH",
-            "CHECK_EG_MATCH",
-            "CALL_INTRINSIC_1",
-            "LOAD_FROM_DICT_OR_GLOBALS",
-            "LOAD_FROM_DICT_OR_DEREF",
-            "DELETE_FAST",
-            "DELETE_DEREF",
-            "DELETE_GLOBAL",
-            "DELETE_NAME",
-        ],
-        0,
-    ),
-    **dict.fromkeys(
-        [
-            "PUSH_NULL",
-            "COPY",
-            "LOAD_CONST",
-            "LOAD_FAST",
-            "LOAD_FAST_AND_CLEAR",
-            "LOAD_CLOSURE",
-            "LOAD_DEREF",
-            "LOAD_CLASSDEREF",
-            "LOAD_GLOBAL",
-            "LOAD_NAME",
-            "LOAD_LOCALS",
-            "LOAD_BUILD_CLASS",
-            "LOAD_ASSERTION_ERROR",
-            "LOAD_METHOD",
-            "IMPORT_FROM",
-            "FOR_ITER",
-            "GET_LEN",
-            "MATCH_MAPPING",
-            "MATCH_SEQUENCE",
-            "MATCH_KEYS",
-            "GET_ANEXT",
-            "BEFORE_WITH",
-            "BEFORE_ASYNC_WITH",
-            "WITH_EXCEPT_START",
-            "PUSH_EXC_INFO",
-            "RETURN_GENERATOR",
-        ],
-        1,
-    ),
-    **dict.fromkeys(
-        [
-            "POP_TOP",
-            "STORE_FAST",
-            "STORE_DEREF",
-            "STORE_GLOBAL",
-            "STORE_NAME",
-            "DELETE_ATTR",
-            "BINARY_OP",
-            "BINARY_SUBSCR",
-            "COMPARE_OP",
-            "IS_OP",
-            "CONTAINS_OP",
-            "IMPORT_NAME",
-            "IMPORT_STAR",
-            "PRINT_EXPR",
-            "LIST_APPEND",
-            "SET_ADD",
-            "LIST_EXTEND",
-            "SET_UPDATE",
-            "DICT_MERGE",
-            "DICT_UPDATE",
-            "POP_JUMP_IF_TRUE",
-            "POP_JUMP_IF_FALSE",
-            "POP_JUMP_IF_NONE",
-            "POP_JUMP_IF_NOT_NONE",
-            "POP_EXCEPT",
-            "RETURN_VALUE",
-            "RERAISE",
-            "END_SEND",
-            "CLEANUP_THROW",
-            "PREP_RERAISE_STAR",
-            "CALL_INTRINSIC_2",
-        ],
-        -1,
-    ),
-    **dict.fromkeys(["STORE_ATTR", "DELETE_SUBSCR", "MAP_ADD", "MATCH_CLASS", "END_ASYNC_FOR"], -2),
-    "STORE_SUBSCR": -3,
-}
-_EFFECTS_BY_ARG: dict[str, Callable[[int], int]] = {
-    "BUILD_TUPLE": lambda count: 1 - count,
-    "BUILD_LIST": lambda count: 1 - count,
-    "BUILD_SET": lambda count: 1 - count,
-    "BUILD_STRING": lambda count: 1 - count,
-    "BUILD_SLICE": lambda count: 1 - count,
-    "BUILD_MAP": lambda count: 1 - 2 * count,
-    "BUILD_CONST_KEY_MAP": lambda count: -count,
-    "UNPACK_SEQUENCE": lambda count: count - 1,
-    "UNPACK_EX": lambda counts: (counts & 0xFF) + (counts >> 8),
-    "RAISE_VARARGS": lambda count: -count,
-    "MAKE_FUNCTION": lambda flags: -flags.bit_count(),
-    "FORMAT_VALUE": lambda flags: -1 if flags & 4 else 0,
-    "CALL_FUNCTION_EX": lambda flags: -3 if flags & 1 else -2,
-}
-EFFECTS = frozenset({*_EFFECTS, *_EFFECTS_BY_ARG, "CALL", "LOAD_SUPER_ATTR"})
-"""The canonical instructions."""
-
-
-def stack_effect(instr: Instr, jump: bool = False) -> int:
-    """By how much the stack grows when `instr` is done, or when it jumps."""
-    if jump and instr.op == "FOR_ITER":
-        return -1
-    if jump and instr.op == "SEND":
-        return -1 if python.send_pops_receiver else 0
-    if instr.op == "CALL":
-        return -1 - int(instr.arg[0])
-    if instr.op == "LOAD_SUPER_ATTR":
-        return -1 if instr.arg[1] & 1 else -2
-    by_arg = _EFFECTS_BY_ARG.get(instr.op)
-    return by_arg(instr.arg) if by_arg else _EFFECTS[instr.op]
-
 
 # ---- where control goes ----
 
