@@ -9,8 +9,8 @@ from typing import Any
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import Item, Known, Source
-from dynajit.values.base import Emitter, Tracer, Value
+from dynajit.source import Known, Source
+from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.wrap import kind, rule
 
 
@@ -70,11 +70,15 @@ class PythonModule(Value):
 
     def getattr(self, m: Tracer, name: str) -> Value:
         namespace = self.module.__dict__
-        if name not in namespace:
-            if "__getattr__" in namespace:
+        found = m.namespace_item(namespace, Known(namespace), name)
+        if found is None:
+            if "__getattr__" in namespace or hasattr(type(self.module), name):
                 raise GraphBreak(reasons.NO_OPERATION, f"{self.module.__name__}.{name}")
             m.throw(AttributeError, f"module {self.module.__name__!r} has no attribute {name!r}")
-        return m.wrap(namespace[name], Item(Known(namespace), name))
+        return found
+
+    def setattr(self, m: Tracer, name: str, value: Value) -> None:
+        m.write_namespace(self.module.__dict__, name, value)
 
     def reload(self, emit: Emitter) -> None:
         emit.load_const(self.module)
@@ -133,3 +137,12 @@ class OpaqueValue(Value):
 def wrap_opaque(m: Tracer, obj: Any, source: Source) -> Value:
     m.guard(source, "TYPE_IS", type(obj))
     return OpaqueValue(obj, source=source)
+
+
+@dataclass(frozen=True, eq=False)
+class NamespaceValue(Handle):
+    """The globals dict of a module. Contents: what the program wrote, by name; NULL for a deleted name."""
+
+    namespace: dict[str, Any]
+
+    kind = "globals"

@@ -1,0 +1,403 @@
+"""The symbolic frame: one loop over canonical instructions, and all that values and handlers may ask of it."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CellType, CodeType, FunctionType
+from typing import Any, NoReturn
+
+import torch
+
+from dynajit import reasons
+from dynajit.bytecode import Instr
+from dynajit.errors import GraphBreak, Raised, Skip
+from dynajit.evaluate import calls, inlining, iteration, operators, recording
+from dynajit.evaluate.op import OPS
+from dynajit.evaluate.program import program_of
+from dynajit.evaluate.state import Frame, Mark
+from dynajit.graph.recorder import Origin, Recorder
+from dynajit.guards.guard import Guard
+from dynajit.source import FreeCell, Globals, Item, Known, Local, Source
+from dynajit.trace import Broke, Returned, Trace
+from dynajit.values.base import NULL, Handle, Lazy, Value
+from dynajit.values.builtin import NamespaceValue
+from dynajit.values.cell import CellValue, existing_cell
+from dynajit.values.constant import Constant
+from dynajit.values.exception import construct
+from dynajit.values.function import Callee
+from dynajit.values.heap import Heap
+from dynajit.values.tensor import TensorValue
+from dynajit.values.wrap import wrap
+
+MAX_DEPTH = 60
+PATIENCE = 30_000  # instructions without a tensor operation before a frame is left to Python
+
+
+class Machine:
+    """Evaluates one frame and, inside it, the functions that it calls. One use: make it, `run` it, drop it."""
+
+    def __init__(
+        self,
+        function: FunctionType,
+        args: Sequence[Any],
+        *,
+        numbers: frozenset[Source] = frozenset(),
+        force_break: frozenset[int] = frozenset(),
+        leaves: Callable[[Any], bool] = lambda obj: False,
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.numbers = numbers
+        self.force_break = force_break
+        self.is_disabled = leaves
+        self.heap = Heap()
+        self.recorder = Recorder()
+        self.guards: list[Guard] = []
+        self._guard_keys: set[Any] = set()
+        self.frames: list[Frame] = []
+        self.jump: Any = None
+        self.inputs: dict[int, tuple[TensorValue, Any]] = {}
+        self.input_sources: dict[Any, tuple[Source, Any]] = {}
+        self.handles: dict[int, tuple[Any, Value]] = {}
+        self.born: dict[int, int] = {}
+        self.visited: dict[tuple[str, int], int] = {}
+        self.inlined: dict[int, CodeType] = {}
+        self._realized: dict[int, tuple[Value, Value]] = {}
+        self._keys = 0
+        self._mark: Mark | None = None
+        self._calm: Mark | None = None
+        self._steps = 0
+        self._steps_at_node = (0, 0)
+        self.initial_grad_mode = torch.is_grad_enabled()
+
+    # ---- running ------------------------------------------------------------------------------------------------
+    def run(self) -> Trace:
+        """Evaluate the frame to its end or to its first graph break. Raises `Skip`."""
+        frame = self._root_frame()
+        with self._quiet():
+            try:
+                end: Returned | Broke = Returned(self.run_frame(frame))
+            except GraphBreak as error:
+                end = self._break(frame, error)
+            except Raised as error:
+                name = error.value.describe()
+                end = self._break(frame, GraphBreak(reasons.UNCAUGHT, name))
+        nodes = [node for node in self.recorder.nodes if node.op == "placeholder"]
+        ordered = sorted(nodes, key=lambda node: list(self.recorder.graph.nodes).index(node)) if nodes else []
+        return Trace(
+            code=frame.program.code,
+            graph=self.recorder.graph,
+            inputs=tuple(self.input_sources[node][0] for node in ordered),
+            examples=tuple(self.input_sources[node][1] for node in ordered),
+            guards=tuple(self.guards),
+            heap=self.heap,
+            end=end,
+            grad_mode=(self.initial_grad_mode, self._end_mode),
+            visited=dict(self.visited),
+            inlined=tuple(self.inlined.values()),
+        )
+
+    _end_mode = False
+
+    @contextlib.contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """Meta calls may warn and switch the grad mode; neither may be seen outside."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                yield
+            finally:
+                self._end_mode = torch.is_grad_enabled()
+                torch._C._set_grad_enabled(self.initial_grad_mode)
+
+    def _root_frame(self) -> Frame:
+        function = self.function
+        program = program_of(function.__code__)
+        callee = Callee(
+            code=function.__code__, globals=function.__globals__, globals_source=Globals(), defaults=(),
+            kwdefaults={}, closure=(), qualname=function.__qualname__,
+        )  # fmt: skip
+        frame = Frame(program, callee)
+        for slot, (name, obj) in enumerate(zip(function.__code__.co_varnames, self.args, strict=False)):
+            frame.locals[name] = Lazy(obj, source=Local(name, slot))
+        return frame
+
+    def _break(self, frame: Frame, error: GraphBreak) -> Broke:
+        mark = self._mark
+        assert mark is not None
+        if mark.handled:  # the exception being handled exists only here: go back to before it was raised
+            assert self._calm is not None
+            mark = self._calm
+        instr = frame.program.body[mark.at]
+        assert isinstance(instr, Instr)
+        self.heap.roll_back(mark.heap)
+        self.recorder.roll_back(mark.nodes)
+        for guard in self.guards[mark.guards :]:
+            self._guard_keys.discard(guard.key)
+        del self.guards[mark.guards :]
+        if torch.is_grad_enabled() != mark.grad_mode:
+            torch._C._set_grad_enabled(mark.grad_mode)
+        local = frame.locals if mark.locals is None else mark.locals
+        cells = {name: cell for name, cell in frame.cells.items() if name not in frame.program.code.freevars}
+        return Broke(
+            at=mark.at, stack=mark.stack, locals={**dict(local), **cells}, reason=error.reason, detail=error.detail,
+            position=instr.position, where=error.where,
+        )  # fmt: skip
+
+    def run_frame(self, frame: Frame) -> Value:
+        """The value that the frame returns, or (with `frame.yielded`) yields."""
+        if len(self.frames) >= MAX_DEPTH:
+            raise GraphBreak(reasons.TOO_DEEP, frame.callee.qualname)
+        self.frames.append(frame)
+        body, labels = frame.program.body, frame.program.labels
+        root = len(self.frames) == 1 and not frame.generator
+        try:
+            while True:
+                instr = body[frame.at]
+                if not isinstance(instr, Instr):
+                    frame.at += 1
+                    continue
+                if root:
+                    self._mark = self._take_mark(frame)
+                    if frame.at in self.force_break:
+                        raise GraphBreak(reasons.NO_OPERATION, "a value made here cannot be rebuilt later")
+                frame.instr, self.jump = instr, None
+                try:
+                    pushed = self._step(frame, instr)
+                except Raised as error:
+                    if not self._handle(frame, error.value, root):
+                        raise
+                    continue
+                if instr.op in ("RETURN_VALUE", "YIELD_VALUE"):
+                    frame.yielded = instr.op == "YIELD_VALUE"
+                    frame.at += 1
+                    return pushed
+                frame.at = labels[self.jump] if self.jump is not None else frame.at + 1
+        except GraphBreak as error:
+            if error.where is None:
+                error.where = (frame.program.code.filename, frame.instr.position.line or 0)
+            raise
+        finally:
+            self.frames.pop()
+
+    def _step(self, frame: Frame, instr: Instr) -> Any:
+        self._count_step()
+        found = OPS.get(instr.op)
+        if found is None:
+            raise GraphBreak(reasons.UNSUPPORTED_INSTRUCTION, instr.op)
+        line = instr.position.line
+        if line is not None:
+            self.visited.setdefault((frame.program.code.filename, line), len(self.frames) - 1)
+        count = found.pops(instr)
+        stack = frame.stack
+        popped: list[Value] = stack[len(stack) - count :] if count else []
+        if not found.lazy:
+            popped = [self.realize(value) for value in popped]
+        pushed = found.run(self, instr, *popped)
+        if count:
+            del stack[len(stack) - count :]
+        if pushed is None or instr.op in ("RETURN_VALUE", "YIELD_VALUE"):
+            return pushed
+        if isinstance(pushed, tuple):
+            stack.extend(pushed)
+        else:
+            stack.append(pushed)
+        return None
+
+    def _count_step(self) -> None:
+        self._steps += 1
+        if self._steps - self._steps_at_node[0] > PATIENCE:
+            nodes = len(self.recorder.nodes)
+            if nodes == self._steps_at_node[1]:
+                raise Skip(reasons.LONG_LOOP, self.frames[0].callee.qualname)
+            self._steps_at_node = (self._steps, nodes)
+
+    def _take_mark(self, frame: Frame) -> Mark:
+        handled = len(frame.handled)
+        return Mark(
+            at=frame.at, stack=tuple(frame.stack), locals=None, heap=self.heap.mark, nodes=self.recorder.mark,
+            guards=len(self.guards), grad_mode=torch.is_grad_enabled(), handled=handled,
+        )  # fmt: skip
+
+    def _handle(self, frame: Frame, value: Value, root: bool) -> bool:
+        """Go to the handler that covers the current instruction. False if there is none."""
+        region = frame.program.regions[frame.at]
+        if region is None:
+            return False
+        if root and not frame.handled:
+            mark = self._mark
+            assert mark is not None
+            self._calm = Mark(mark.at, mark.stack, dict(frame.locals), mark.heap, mark.nodes, mark.guards,
+                              mark.grad_mode, 0)  # fmt: skip
+        del frame.stack[region.depth :]
+        if region.push_lasti:
+            frame.stack.append(Constant(frame.at))
+        frame.stack.append(value)
+        frame.at = frame.program.labels[region.handler]
+        return True
+
+    # ---- where we are -------------------------------------------------------------------------------------------
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def origin(self) -> Origin:
+        frame = self.frames[-1]
+        code = frame.program.code
+        callers = tuple(
+            (f.program.code.filename, f.program.code.qualname, f.instr.position.line) for f in self.frames[:-1]
+        )
+        return Origin(code.filename, code.qualname, frame.instr.position, callers)
+
+    # ---- what values may ask: knowledge -----------------------------------------------------------------------------
+    def new_key(self) -> int:
+        self._keys += 1
+        self.born[self._keys] = self.frames[0].at if self.frames else 0
+        return self._keys
+
+    def guard(self, source: Source, kind: str, expected: Any = None, name: str = "") -> None:
+        key = (source, kind, name, id(expected) if kind not in _BY_VALUE else (type(expected), repr(expected)))
+        if key in self._guard_keys:
+            return
+        origin = None
+        if self.frames:
+            frame = self.frames[0]
+            origin = (frame.program.original, frame.instr.position.line)
+        guard = Guard(source, kind, expected, name, origin)
+        self._guard_keys.add(key)
+        self.guards.append(guard)
+
+    def wrap(self, obj: Any, source: Source) -> Value:
+        return Lazy(obj, source=source)
+
+    def realize(self, value: Value) -> Value:
+        if not isinstance(value, Lazy):
+            return value
+        kept = self._realized.get(id(value))
+        if kept is not None:
+            return kept[1]
+        assert value.source is not None
+        made = wrap(self, value.obj, value.source)
+        self._realized[id(value)] = (value, made)
+        return made
+
+    def constant(self, obj: Any) -> Value:
+        return recording.constant(self, obj)
+
+    def known_handle(self, obj: Any, source: Source) -> Value | None:
+        found = self.handles.get(id(obj))
+        if found is None:
+            return None
+        value = found[1]
+        if isinstance(value, Handle) and value.key not in self.heap:  # made known by an instruction that was undone
+            return None
+        if value.source is not None and value.source != source:
+            self.guard(source, "SAME", value.source)
+        return value
+
+    def remember_handle(self, obj: Any, value: Value) -> None:
+        self.handles[id(obj)] = (obj, value)
+
+    def graph_input(self, obj: Any, source: Source) -> Value:
+        return recording.graph_input(self, obj, source)
+
+    def symbolic_number(self, obj: Any, source: Source) -> Value | None:
+        return recording.symbolic_number(self, obj, source)
+
+    def specialise(self, value: Value) -> Value:
+        return recording.specialise(self, value)
+
+    def record(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
+        return recording.record(self, op, target, args, kwargs)
+
+    @property
+    def grad_mode(self) -> bool:
+        return torch.is_grad_enabled()
+
+    def set_grad_mode(self, on: bool) -> None:
+        if torch.is_grad_enabled() != on:
+            self.recorder.call("call_function", torch._C._set_grad_enabled, (on,), {}, self.origin())
+            torch._C._set_grad_enabled(on)
+
+    # ---- what values may ask: actions ---------------------------------------------------------------------------------
+    def call(self, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        return calls.call(self, fn, args, kwargs)
+
+    def inline(self, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        return inlining.inline(self, fn, args, kwargs)
+
+    def run_generator(self, state: Any, sent: Value, error: Any = None) -> tuple[Value | None, Any, Value | None]:
+        return inlining.run_generator(self, state, sent, error)
+
+    def call_method(self, owner: Value, name: str, *args: Value) -> Value:
+        return self.call(self.getattr(owner, name), args, {})
+
+    def getattr(self, owner: Value, name: str) -> Value:
+        return self.realize(owner).getattr(self, name)
+
+    def is_true(self, value: Value) -> bool:
+        return operators.truth(self, self.realize(value))
+
+    def binary(self, symbol: str, left: Value, right: Value) -> Value:
+        return operators.binary(self, symbol, self.realize(left), self.realize(right))
+
+    def compare(self, symbol: str, left: Value, right: Value) -> Value:
+        return operators.compare(self, symbol, self.realize(left), self.realize(right))
+
+    def iterate(self, value: Value) -> Value:
+        return iteration.iterate(self, self.realize(value))
+
+    def next(self, iterator: Value) -> Value | None:
+        return iteration.next_item(self, self.realize(iterator))
+
+    def unpack(self, value: Value) -> tuple[Value, ...]:
+        return iteration.unpack(self, self.realize(value))
+
+    def throw(self, kind: type[BaseException], *args: Any) -> NoReturn:
+        """The program raises `kind(*args)`; args may be values or plain objects."""
+        values = [arg if isinstance(arg, Value) else self.constant(arg) for arg in args]
+        raise Raised(construct(self, kind, values, {}))
+
+    def free_cell(self, name: str, index: int) -> CellValue:
+        """The cell of a free variable of the root frame."""
+        closure = self.function.__closure__ or ()
+        cell: CellType = closure[index]
+        return existing_cell(self, cell, name, FreeCell(name, index))
+
+    def namespace_item(self, namespace: dict[str, Any], source: Source, name: str) -> Value | None:
+        """An entry of a globals dict as the program sees it now, or None."""
+        if namespace is self.function.__globals__:
+            source = Globals()
+        written = self.namespace_writes(namespace)
+        if name in written:
+            return None if written[name] is NULL else written[name]
+        if name not in namespace:
+            self.guard(source, "ITEM_ABSENT", None, name)
+            return None
+        return self.wrap(namespace[name], Item(source, name))
+
+    def namespace_writes(self, namespace: dict[str, Any]) -> dict[str, Value]:
+        """What the program wrote to a globals dict so far; NULL stands for a deleted name."""
+        found = self.known_handle(namespace, Known(namespace))
+        return self.heap[found.key] if isinstance(found, NamespaceValue) else {}
+
+    def write_namespace(self, namespace: dict[str, Any], name: str, value: Value) -> None:
+        found = self.known_handle(namespace, Known(namespace))
+        if not isinstance(found, NamespaceValue):
+            key = self.new_key()
+            self.heap.new(key, {}, existing=True)
+            found = NamespaceValue(key, namespace, source=Known(namespace))
+            self.remember_handle(namespace, found)
+        self.heap.put(found.key, {**self.heap[found.key], name: value})
+
+    @property
+    def builtins(self) -> dict[str, Any]:
+        """The builtins that the root function sees (its `__builtins__`)."""
+        namespace = self.function.__globals__.get("__builtins__", builtins)
+        return namespace if isinstance(namespace, dict) else vars(namespace)
+
+
+_BY_VALUE = frozenset({"EQUALS", "LENGTH", "KEYS", "SET_EQUALS"})

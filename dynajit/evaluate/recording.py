@@ -1,0 +1,210 @@
+"""Putting tensor operations into the graph, and turning what they return into values."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak
+from dynajit.graph import meta as metas
+from dynajit.source import Source
+from dynajit.values.base import Value
+from dynajit.values.constant import Constant, SliceValue, SymbolicNumber, is_plain
+from dynajit.values.klass import ClassValue
+from dynajit.values.mapping import DictValue, new_dict
+from dynajit.values.sequence import ListValue, TupleValue, new_list
+from dynajit.values.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from dynajit.evaluate.machine import Machine
+
+# Operations that take a Python number as it comes: their result's size and dtype do not depend on its value.
+SCALAR_SAFE = frozenset({
+    "add", "sub", "mul", "truediv", "iadd", "isub", "imul", "itruediv", "lt", "le", "gt", "ge", "eq", "ne", "div",
+    "rsub", "true_divide", "subtract", "multiply", "divide", "fill", "clamp", "masked_fill", "where", "neg", "full_like",
+    "maximum", "minimum",
+})  # fmt: skip
+PYTHON_SAFE = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg})
+
+
+def constant(m: Machine, obj: Any) -> Value:
+    """A value for an object that the evaluator has computed itself."""
+    if isinstance(obj, (tuple, torch.Size)):
+        return TupleValue(tuple(constant(m, item) for item in obj), type(obj))
+    if is_plain(obj) or isinstance(obj, (torch.finfo, torch.iinfo)):
+        return Constant(obj)
+    if isinstance(obj, list):
+        return new_list(m, [constant(m, item) for item in obj])
+    if isinstance(obj, dict):
+        return new_dict(m, [(constant(m, key), constant(m, value)) for key, value in obj.items()])
+    if isinstance(obj, type):
+        return ClassValue(obj)
+    raise GraphBreak(reasons.UNKNOWN_OBJECT, f"a computed {type(obj).__name__}")
+
+
+def graph_input(m: Machine, obj: torch.Tensor, source: Source) -> Value:
+    """The placeholder of an existing tensor. The same tensor reached twice is one placeholder, and that is guarded."""
+    found = m.inputs.get(id(obj))
+    if found is not None and m.recorder.is_alive(found[0].node):
+        value = found[0]
+        if value.source is not None and value.source != source:
+            m.guard(source, "SAME", value.source)
+        return value
+    m.guard(source, "TENSOR", obj)
+    node = m.recorder.placeholder(source.text, m.origin())
+    meta = metas.meta_like(obj)
+    node.meta["val"], node.meta["device"] = meta, obj.device
+    value = TensorValue(node, meta, obj.device, type(obj), source=source)
+    m.inputs[id(obj)] = (value, obj)
+    m.input_sources[node] = (source, obj)
+    return value
+
+
+def symbolic_number(m: Machine, obj: Any, source: Source) -> Value | None:
+    """An int or float that differed between calls becomes an input of the graph."""
+    if source not in m.numbers or (isinstance(obj, float) and not math.isfinite(obj)):
+        return None
+    m.guard(source, "TYPE_IS", type(obj))
+    node = m.recorder.placeholder(source.text, m.origin())
+    node.meta["val"] = obj
+    m.input_sources[node] = (source, obj)
+    return SymbolicNumber(node, obj, ((source, obj),), source=source)
+
+
+def specialise(m: Machine, value: Value) -> Value:
+    """Give up that a number is symbolic: its value is guarded."""
+    if not isinstance(value, SymbolicNumber):
+        return value
+    for source, obj in value.roots:
+        m.guard(source, "EQUALS", obj)
+    return Constant(value.example)
+
+
+class Arguments:
+    """The arguments of one call as the graph has them and as the meta call takes them."""
+
+    def __init__(self, m: Machine, keep_numbers: bool) -> None:
+        self.m, self.keep_numbers = m, keep_numbers
+        self.tensors: list[TensorValue] = []
+        self.numbers: list[SymbolicNumber] = []
+
+    def convert(self, value: Any) -> tuple[Any, Any]:
+        """(graph argument, meta argument)."""
+        value = self.m.realize(value)
+        if isinstance(value, SymbolicNumber):
+            if self.keep_numbers:
+                self.numbers.append(value)
+                return value.node, value.example
+            value = specialise(self.m, value)
+        if isinstance(value, TensorValue):
+            self.tensors.append(value)
+            return value.node, value.meta
+        if isinstance(value, Constant):
+            return value.value, value.value
+        if isinstance(value, (TupleValue, ListValue)):
+            items = value.items if isinstance(value, TupleValue) else value.items_now(self.m)
+            pairs = [self.convert(item) for item in items]
+            cls = tuple if isinstance(value, TupleValue) else list
+            return cls(pair[0] for pair in pairs), cls(pair[1] for pair in pairs)
+        if isinstance(value, SliceValue):
+            pairs = [self.convert(part) for part in value.parts]
+            return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
+        if isinstance(value, DictValue):
+            found = {key.value: self.convert(item) for key, item in value.items_now(self.m).values()}  # type: ignore[attr-defined]
+            return {k: pair[0] for k, pair in found.items()}, {k: pair[1] for k, pair in found.items()}
+        if isinstance(value, ClassValue) and value.cls in (float, int, bool, complex):
+            return value.cls, value.cls  # as a dtype
+        raise GraphBreak(reasons.OPAQUE_CALL, f"an operation on {value.describe()}")
+
+
+def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
+    """Add `target(*args, **kwargs)` to the graph. What it returns is known from a call on meta tensors."""
+    name = metas.name_of(target)
+    converter = Arguments(m, name in SCALAR_SAFE)
+    pairs = [converter.convert(arg) for arg in args]
+    named = {key: converter.convert(arg) for key, arg in kwargs.items()}
+    real_args, meta_args = [p[0] for p in pairs], [p[1] for p in pairs]
+    real_kwargs, meta_kwargs = {k: p[0] for k, p in named.items()}, {k: p[1] for k, p in named.items()}
+    placed = [(value.meta, value.device) for value in converter.tensors]
+    device = metas.device_of(op, target, meta_args, meta_kwargs, placed)
+    if device is None:
+        raise GraphBreak(reasons.META_FAILED, f"{name}: tensors on different devices")
+    node = m.recorder.call(op, target, real_args, real_kwargs, m.origin())
+    try:
+        result = metas.run(op, target, meta_args, meta_kwargs)
+        if metas.changes_device(device, placed) and isinstance(result, torch.Tensor):
+            result = result.clone()
+    except Exception as error:
+        raise _failed(name, error, converter.tensors) from None
+    exact = metas.is_exact(target, all(value.exact_layout for value in converter.tensors))
+    return _Result(m, converter, device, exact, metas.writes_to(target)).value(node, result)
+
+
+def _failed(name: str, error: Exception, tensors: Sequence[TensorValue]) -> GraphBreak:
+    text = str(error).split("\n")[0]
+    data = ("meta tensors", "data-dependent", "Tensor.item", "Cannot copy out of meta", "_local_scalar_dense")
+    if any(word in str(error) for word in data):
+        return GraphBreak(reasons.TENSOR_DATA, name)
+    return GraphBreak(reasons.META_FAILED, f"{name}: {text}")
+
+
+class _Result:
+    """From what the meta call returned to values."""
+
+    def __init__(self, m: Machine, converter: Arguments, device: torch.device, exact: bool, writes: bool) -> None:
+        self.m, self.device, self.exact, self.writes = m, device, exact, writes
+        self.numbers = converter.numbers
+        self.known = {id(value.meta): value for value in converter.tensors}
+
+    def value(self, node: Any, result: Any) -> Value:
+        if isinstance(result, torch.Tensor):
+            return self.tensor(node, result)
+        if self.numbers and type(result) in (int, float):
+            node.meta["val"] = result
+            roots = dict.fromkeys(root for number in self.numbers for root in number.roots)
+            return SymbolicNumber(node, result, tuple(roots))
+        if any(True for _ in metas.tensors_in(result)):
+            return self.sequence(node, result)
+        if result is None or result is NotImplemented:
+            node.meta["val"] = None
+            return Constant(result)
+        self.m.recorder.erase_last(node)  # a fact about the tensor, not an operation
+        return constant(self.m, result)
+
+    def tensor(self, node: Any, result: torch.Tensor) -> Value:
+        if type(result) not in (torch.Tensor, torch.nn.Parameter):
+            raise GraphBreak(reasons.TENSOR_KIND, f"a {type(result).__name__}")
+        if result.is_complex() or result.layout is not torch.strided:
+            raise GraphBreak(reasons.TENSOR_KIND, "a complex or sparse result")
+        known = self.known.get(id(result))
+        node.meta["val"], node.meta["device"] = result, self.device
+        if known is not None:
+            if self.writes:
+                return known
+            if known.exact_layout:  # eager returns its argument, too
+                if self.m.recorder.nodes[-1] is node:
+                    self.m.recorder.erase_last(node)
+                return known
+            result = result.view_as(result)
+        return TensorValue(node, result, self.device, torch.Tensor, self.exact)
+
+    def sequence(self, node: Any, result: Any) -> Value:
+        node.meta["val"] = result
+        if not isinstance(result, (tuple, list)):
+            raise GraphBreak(reasons.TENSOR_KIND, f"a result of type {type(result).__name__}")
+        items = []
+        for i, item in enumerate(result):
+            if isinstance(item, (torch.Tensor, tuple, list)):
+                part = self.m.recorder.call("call_function", operator.getitem, (node, i), {}, node.meta["position"])
+                items.append(self.value(part, item))
+            else:
+                items.append(constant(self.m, item))
+        if isinstance(result, list):
+            return new_list(self.m, items)
+        return TupleValue(tuple(items), type(result))
+

@@ -1,0 +1,57 @@
+"""What changes while a frame is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dynajit.bytecode import Instr
+from dynajit.evaluate.program import Program
+from dynajit.values.base import Value
+from dynajit.values.cell import CellValue
+from dynajit.values.function import Callee
+
+
+class Frame:
+    """One activation being evaluated. at: index of the next instruction. handled: exceptions being handled, innermost last."""
+
+    __slots__ = ("at", "callee", "cells", "generator", "handled", "instr", "locals", "program", "stack", "yielded")
+
+    def __init__(self, program: Program, callee: Callee) -> None:
+        self.program, self.callee = program, callee
+        self.at = 0
+        self.stack: list[Value] = []
+        self.locals: dict[str, Value] = {}
+        self.cells: dict[str, CellValue] = {}
+        self.handled: list[Value] = []
+        self.instr: Instr = Instr("NOP")
+        self.yielded = False
+        self.generator = False
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Everything that a roll-back needs to know about a moment before an instruction of the root frame."""
+
+    at: int
+    stack: tuple[Value, ...]
+    locals: Mapping[str, Value] | None
+    heap: int
+    nodes: int
+    guards: int
+    grad_mode: bool
+    handled: int
+
+
+@dataclass(frozen=True)
+class Suspended:
+    """A generator's frame between two items."""
+
+    frame: bool
+    at: int
+    stack: tuple[Value, ...]
+    locals: Mapping[str, Value]
+    cells: Mapping[str, CellValue]
+    callee: Callee
+    started: bool
+    handled: tuple[Value, ...] = ()

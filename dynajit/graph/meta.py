@@ -1,0 +1,157 @@
+"""What a torch call returns, without data: the call is made on meta tensors.
+
+Meta tensors answer in microseconds where `FakeTensorMode` takes tens of them and 1.5 s to import. They do not know the
+device (it is inferred here) and, for operations with several kernels, not eager's strides (`EXACT_LAYOUT` lists those
+whose layout is certain).
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+META = torch.device("meta")
+
+# Functions that make tensors from numbers. They take `device=`.
+CREATION = frozenset(
+    getattr(torch, name)
+    for name in (
+        "zeros", "ones", "empty", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint",
+        "randperm", "tensor", "scalar_tensor", "empty_strided", "tril_indices", "triu_indices", "range",
+        "hann_window", "hamming_window", "blackman_window", "bartlett_window", "as_tensor",
+    )
+)  # fmt: skip
+# Functions and methods that take `device=` beside a tensor that gives the default.
+LIKE = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like",
+                  "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new_empty_strided"})  # fmt: skip
+
+_POINTWISE = """
+add sub mul div true_divide floor_divide remainder fmod pow neg abs exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin
+cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid relu relu6 gelu silu mish elu selu celu leaky_relu
+hardtanh hardswish hardsigmoid softplus softsign logsigmoid erf erfc erfinv sign floor ceil round trunc frac reciprocal
+square clamp clamp_min clamp_max clip maximum minimum fmax fmin where eq ne lt le gt ge logical_and logical_or
+logical_not logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not lerp addcmul addcdiv masked_fill isnan isinf
+isfinite nan_to_num hypot copysign heaviside threshold dropout lshift rshift and_ or_ xor invert truediv floordiv mod
+iadd isub imul itruediv ifloordiv iand ior ixor ipow imod to float double half bfloat16 int long bool type_as clone
+positive absolute negative subtract multiply divide ones_like zeros_like empty_like full_like rand_like randn_like
+""".split()
+_VIEWS = """
+view reshape transpose permute t T mT H squeeze unsqueeze expand expand_as flatten unflatten narrow select getitem split
+chunk unbind swapaxes movedim detach view_as contiguous diagonal swapdims unfold adjoint tensor_split ravel reshape_as
+""".split()
+_REST = """
+sum mean prod amax amin max min argmax argmin any all var std logsumexp softmax log_softmax cumsum norm matmul mm bmm
+linear layer_norm rms_norm embedding cat stack zeros ones empty full arange linspace eye rand randn randint tensor
+scalar_tensor tril triu one_hot new_zeros new_ones new_full new_empty addmm baddbmm outer dot mv index_select gather
+repeat masked_fill_ roll flip mse_loss l1_loss
+""".split()
+EXACT_LAYOUT = frozenset([*_POINTWISE, *_VIEWS, *_REST])
+
+
+def meta_like(real: torch.Tensor) -> torch.Tensor:
+    """A meta tensor with the size, strides, dtype and requires_grad of a real one."""
+    meta = torch.empty_strided(
+        real.size(), real.stride(), dtype=real.dtype, device=META, requires_grad=real.requires_grad and real.is_leaf
+    )
+    if real.requires_grad and not real.is_leaf:
+        meta = torch.empty_strided(real.size(), real.stride(), dtype=real.dtype, device=META, requires_grad=True)
+        with torch.enable_grad():
+            copy = meta.view_as(meta).clone(memory_format=torch.preserve_format)
+        return copy if copy.stride() == meta.stride() else meta
+    return meta
+
+
+def name_of(target: Any) -> str:
+    """The bare name of a function, operator or method."""
+    if isinstance(target, str):
+        return target.rstrip("_") if not target.startswith("__") else target.strip("_")
+    return str(getattr(target, "__name__", target)).rstrip("_")
+
+
+def run(op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Make the call on meta tensors. `args` and `kwargs` hold meta tensors where the program has tensors."""
+    args, kwargs = list(args), dict(kwargs)
+    name = name_of(target)
+    if target in CREATION if not isinstance(target, str) else name in LIKE:
+        kwargs["device"] = META
+    elif name in LIKE:
+        kwargs["device"] = META
+    elif op == "call_method" and name in ("to", "cuda", "cpu"):
+        return _to(name, args, kwargs)
+    elif "device" in kwargs:
+        kwargs["device"] = META
+    if op == "call_method":
+        return getattr(args[0], target)(*args[1:], **kwargs)
+    return target(*args, **kwargs)
+
+
+def _to(name: str, args: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:
+    """`tensor.to(...)` without the device: the caller looks after that."""
+    kwargs.pop("device", None)
+    rest = [META if isinstance(arg, (str, torch.device)) else arg for arg in args[1:]]
+    result: torch.Tensor = args[0].to(*rest, **kwargs) if rest or kwargs else args[0]
+    return result
+
+
+def device_of(
+    op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: Iterable[tuple[torch.Tensor, torch.device]]
+) -> torch.device | None:
+    """Where the result is: as asked for, or where the tensors are; None when eager would refuse the mixture."""
+    asked = kwargs.get("device")
+    if asked is None and op == "call_method" and target == "to":
+        asked = next((arg for arg in args[1:] if isinstance(arg, (str, torch.device))), None)
+        like = [device for meta, device in list(tensors)[1:2]]
+        asked = asked if asked is not None else (like[0] if like else None)
+    if op == "call_method" and target in ("cpu", "cuda"):
+        asked = target
+    if asked is not None:
+        return _indexed(torch.device(asked))
+    found = list(tensors)
+    if not found:
+        return torch.device("cpu")
+    places = {device for meta, device in found if meta.dim() > 0} or {found[0][1]}
+    return places.pop() if len(places) == 1 else None
+
+
+def _indexed(device: torch.device) -> torch.device:
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def changes_device(device: torch.device, tensors: Sequence[tuple[torch.Tensor, torch.device]]) -> bool:
+    return bool(tensors) and device != tensors[0][1]
+
+
+def is_exact(target: Any, inputs_exact: bool) -> bool:
+    return inputs_exact and name_of(target) in EXACT_LAYOUT
+
+
+@functools.cache
+def writes_to(target: Any) -> bool:
+    """Whether the call changes its first argument: the returned tensor is that very object."""
+    if isinstance(target, str):
+        return (target.endswith("_") and not target.endswith("__")) or (target.startswith("__i") and target != "__invert__"
+                                                                        and target not in ("__index__", "__int__"))
+    if target in (operator.setitem, operator.delitem):
+        return True
+    name = getattr(target, "__name__", "")
+    if getattr(target, "__module__", "") in ("operator", "_operator"):
+        return name in {"iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior",
+                        "ixor", "ilshift", "irshift"}  # fmt: skip
+    return name.endswith("_") and not name.endswith("__")
+
+
+def tensors_in(structure: Any) -> Iterator[torch.Tensor]:
+    if isinstance(structure, torch.Tensor):
+        yield structure
+    elif isinstance(structure, (tuple, list)):
+        for item in structure:
+            yield from tensors_in(item)
+    elif isinstance(structure, dict):
+        for item in structure.values():
+            yield from tensors_in(item)

@@ -1,0 +1,95 @@
+"""An append-only `torch.fx` graph that can go back to an earlier length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from dynajit.bytecode import NOWHERE, Position
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The program text that made a node. callers: the inlined calls around it, outermost first."""
+
+    filename: str
+    qualname: str
+    position: Position = NOWHERE
+    callers: tuple[tuple[str, str, int | None], ...] = ()
+
+    @property
+    def line(self) -> int | None:
+        return self.position.line
+
+    @property
+    def root_line(self) -> int | None:
+        """The line of the compiled function itself, also when the node comes from a function that it calls."""
+        return self.callers[0][2] if self.callers else self.position.line
+
+
+class Recorder:
+    """nodes: everything recorded, in order of creation (placeholders stand first in the graph itself)."""
+
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
+        self.nodes: list[fx.Node] = []
+        self._last_input: fx.Node | None = None
+        self._alive: set[fx.Node] = set()
+
+    def placeholder(self, name: str, origin: Origin) -> fx.Node:
+        """A new input, behind the inputs that are there already."""
+        anchor = self._last_input
+        clean = re.sub(r"\W+", "_", name).strip("_") or "arg"
+        if anchor is not None:
+            with self.graph.inserting_after(anchor):
+                node = self.graph.placeholder(clean)
+        elif self.nodes:
+            with self.graph.inserting_before(next(iter(self.graph.nodes))):
+                node = self.graph.placeholder(clean)
+        else:
+            node = self.graph.placeholder(clean)
+        self._last_input = node
+        return self._keep(node, origin)
+
+    def call(
+        self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin
+    ) -> fx.Node:
+        return self._keep(self.graph.create_node(op, target, tuple(args), dict(kwargs)), origin)
+
+    def _keep(self, node: fx.Node, origin: Origin) -> fx.Node:
+        node.meta["position"] = origin
+        self.nodes.append(node)
+        self._alive.add(node)
+        return node
+
+    def erase_last(self, node: fx.Node) -> None:
+        assert self.nodes[-1] is node
+        self.nodes.pop()
+        self._alive.discard(node)
+        self.graph.erase_node(node)
+
+    def is_alive(self, node: fx.Node) -> bool:
+        """Whether the node was not undone."""
+        return node in self._alive
+
+    @property
+    def mark(self) -> int:
+        return len(self.nodes)
+
+    def roll_back(self, mark: int) -> None:
+        while len(self.nodes) > mark:
+            node = self.nodes.pop()
+            self._alive.discard(node)
+            self.graph.erase_node(node)
+            if node.op == "placeholder":
+                inputs = [n for n in self.nodes if n.op == "placeholder"]
+                self._last_input = inputs[-1] if inputs else None
+
+    @property
+    def operations(self) -> int:
+        """How many nodes compute something."""
+        return sum(node.op != "placeholder" for node in self.nodes)
