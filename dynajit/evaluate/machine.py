@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import torch
 
 from dynajit import reasons
-from dynajit.bytecode import Instr
+from dynajit.bytecode import Instr, python
 from dynajit.errors import GraphBreak, Raised, Skip
 from dynajit.evaluate import calls, inlining, iteration, operators, recording
 from dynajit.evaluate.op import OPS
@@ -286,6 +286,14 @@ class Machine:
 
     def constant(self, obj: Any) -> Value:
         return recording.constant(self, obj)
+
+    def code_constant(self, obj: Any) -> Value:
+        """A constant of a code object."""
+        return Constant(obj) if isinstance(obj, CodeType) else recording.constant(self, obj)
+
+    def callable_pair(self, found: Value) -> tuple[Value, ...]:
+        """What LOAD_METHOD pushes for an attribute that was looked up: the callable, and NULL where this Python has it."""
+        return (NULL, found) if python.null_first else (found, NULL)
 
     def known_handle(self, obj: Any, source: Source) -> Value | None:
         found = self.handles.get(id(obj))

@@ -1,0 +1,87 @@
+"""Calls: a row of the builtins table, a torch function that is recorded as it stands, or what the value itself does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak
+from dynajit.evaluate import torch_calls
+from dynajit.values.base import Value
+from dynajit.values.builtin import BuiltinValue
+from dynajit.values.constant import Constant
+from dynajit.values.function import FunctionValue
+from dynajit.values.klass import ClassValue
+from dynajit.values.tensor import TensorValue, call_tensor_method
+
+if TYPE_CHECKING:
+    from dynajit.evaluate.machine import Machine
+
+F = TypeVar("F", bound=Callable[..., Any])
+BUILTINS: dict[Any, Callable[..., Any]] = {}
+
+
+def builtin(*functions: Any) -> Callable[[F], F]:
+    """Register what a call of a builtin (or of any callable known by identity) does."""
+
+    def register(run: F) -> F:
+        for function in functions:
+            assert function not in BUILTINS, function
+            BUILTINS[function] = run
+        return run
+
+    return register
+
+
+def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+    fn = m.realize(fn)
+    target = _target(fn)
+    if target is None:
+        return fn.call(m, args, kwargs)
+    row = _row(target)
+    if row is not None:
+        return _run_row(m, row, fn, args, kwargs)
+    if m.is_disabled(target):
+        raise GraphBreak(reasons.DISABLED, fn.describe())
+    if torch_calls.is_method_descriptor(target):
+        owner = m.realize(args[0]) if args else None
+        if isinstance(owner, TensorValue):
+            return call_tensor_method(m, owner, target.__name__, args[1:], kwargs)
+    if torch_calls.is_recorded(target):
+        return torch_calls.record_function(m, target, args, kwargs)
+    return fn.call(m, args, kwargs)
+
+
+def _target(fn: Value) -> Any:
+    if isinstance(fn, FunctionValue):
+        return fn.fn
+    if isinstance(fn, BuiltinValue):
+        return fn.fn
+    if isinstance(fn, ClassValue):
+        return fn.cls
+    return None
+
+
+def _row(target: Any) -> Callable[..., Any] | None:
+    try:
+        return BUILTINS.get(target)
+    except TypeError:  # not hashable
+        return None
+
+
+def _run_row(
+    m: Machine, row: Callable[..., Any], fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    values = [m.realize(arg) for arg in args]
+    named = {name: m.realize(value) for name, value in kwargs.items()}
+    try:
+        result = row(m, *values, **named)
+    except TypeError as error:
+        traceback = error.__traceback__
+        if traceback is not None and traceback.tb_next is None:  # the row does not take these arguments
+            raise GraphBreak(reasons.NO_OPERATION, f"{fn.describe()} with these arguments") from None
+        raise
+    return result if isinstance(result, Value) else Constant(result)
+
+

@@ -1,0 +1,259 @@
+"""Operators on values: who answers, and in which order."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak
+from dynajit.values.base import Value
+from dynajit.values.constant import Constant, SymbolicNumber, fold, is_known, plain
+from dynajit.values.instance import InstanceValue
+from dynajit.values.mapping import DictValue, DictView, hashable, new_dict, pairs
+from dynajit.values.sequence import ListValue, TupleValue, new_list, same_or_equal
+from dynajit.values.sets import SetValue, difference, intersection, union
+from dynajit.values.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from dynajit.evaluate.machine import Machine
+
+BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "+": (operator.add, "add"), "-": (operator.sub, "sub"), "*": (operator.mul, "mul"),
+    "/": (operator.truediv, "truediv"), "//": (operator.floordiv, "floordiv"), "%": (operator.mod, "mod"),
+    "**": (operator.pow, "pow"), "@": (operator.matmul, "matmul"), "&": (operator.and_, "and"),
+    "|": (operator.or_, "or"), "^": (operator.xor, "xor"), "<<": (operator.lshift, "lshift"),
+    ">>": (operator.rshift, "rshift"),
+}  # fmt: skip
+INPLACE: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "//": operator.ifloordiv,
+    "%": operator.imod, "**": operator.ipow, "@": operator.imatmul, "&": operator.iand, "|": operator.ior,
+    "^": operator.ixor, "<<": operator.ilshift, ">>": operator.irshift,
+}  # fmt: skip
+COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "<": (operator.lt, "lt", "gt"), "<=": (operator.le, "le", "ge"), "==": (operator.eq, "eq", "eq"),
+    "!=": (operator.ne, "ne", "ne"), ">": (operator.gt, "gt", "lt"), ">=": (operator.ge, "ge", "le"),
+}  # fmt: skip
+UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "UNARY_NEGATIVE": (operator.neg, "__neg__"),
+    "UNARY_POSITIVE": (operator.pos, "__pos__"),
+    "UNARY_INVERT": (operator.invert, "__invert__"),
+}
+
+
+def truth(m: Machine, value: Value) -> bool:
+    if isinstance(value, SymbolicNumber):
+        value = m.specialise(value)
+    return value.truth(m)
+
+
+def _symbolic(m: Machine, function: Any, left: Value, right: Value) -> Value | None:
+    """Arithmetic of numbers that are inputs of the graph."""
+    numbers = [v for v in (left, right) if isinstance(v, SymbolicNumber)]
+    if not numbers:
+        return None
+    if any(isinstance(v, TensorValue) for v in (left, right)):
+        return m.record("call_function", function, (left, right), {})
+    plain_numbers = all(isinstance(v, SymbolicNumber) or type(getattr(v, "value", None)) in (int, float)
+                        for v in (left, right))  # fmt: skip
+    if plain_numbers and function in (operator.add, operator.sub, operator.mul):
+        return m.record("call_function", function, (left, right), {})
+    return None
+
+
+def binary(m: Machine, symbol: str, left: Value, right: Value) -> Value:
+    """`left symbol right`; a symbol that ends in = is the in-place form."""
+    inplace = symbol.endswith("=")
+    symbol = symbol.rstrip("=")
+    plain_function, name = BINARY[symbol]
+    if inplace and isinstance(left, TensorValue):
+        return m.record("call_function", INPLACE[symbol], (left, right), {})
+    found = _symbolic(m, plain_function, left, right)
+    if found is not None:
+        return found
+    left, right = m.specialise(left), m.specialise(right)
+    if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+        other = right if isinstance(left, TensorValue) else left
+        if not isinstance(other, (InstanceValue, ListValue, TupleValue, DictValue)):
+            return m.record("call_function", plain_function, (left, right), {})
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return fold(m, plain_function, [left, right])
+    if inplace:
+        changed = _inplace_container(m, symbol, left, right)
+        if changed is not None:
+            return changed
+    if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
+        return _special_methods(m, symbol, name, left, right, inplace)
+    result = _containers(m, symbol, left, right)
+    if result is not None:
+        return result
+    if is_known(m, left) and is_known(m, right):
+        return fold(m, plain_function, [left, right])
+    raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+def _inplace_container(m: Machine, symbol: str, left: Value, right: Value) -> Value | None:
+    if symbol == "+" and isinstance(left, ListValue):
+        m.heap.put(left.key, left.items_now(m) + m.unpack(right))
+        return left
+    if symbol == "*" and isinstance(left, ListValue):
+        m.heap.put(left.key, left.items_now(m) * int(plain(m, right)))
+        return left
+    if symbol == "|" and isinstance(left, DictValue):
+        for key, value in pairs(m, right):
+            left.setitem(m, key, value)
+        return left
+    if symbol in ("|", "&", "-") and isinstance(left, SetValue):
+        result = _containers(m, symbol, left, right)
+        assert isinstance(result, SetValue)
+        m.heap.put(left.key, result.elements(m))
+        return left
+    return None
+
+
+def _containers(m: Machine, symbol: str, left: Value, right: Value) -> Value | None:
+    if symbol == "+" and isinstance(left, ListValue) and isinstance(right, ListValue):
+        return new_list(m, left.items_now(m) + right.items_now(m))
+    if symbol == "+" and isinstance(left, TupleValue) and isinstance(right, TupleValue):
+        return TupleValue(left.items + right.items)
+    if symbol == "*":
+        sequence, count = (left, right) if isinstance(left, (ListValue, TupleValue)) else (right, left)
+        if isinstance(sequence, (ListValue, TupleValue)) and isinstance(count, Constant):
+            times = int(plain(m, count))
+            if isinstance(sequence, ListValue):
+                return new_list(m, sequence.items_now(m) * times)
+            return TupleValue(sequence.items * times)
+    if symbol == "|" and isinstance(left, DictValue) and isinstance(right, DictValue):
+        return new_dict(m, [*left.items_now(m).values(), *right.items_now(m).values()], left.cls)
+    if isinstance(left, SetValue) and isinstance(right, (SetValue, DictView)):
+        sets: dict[str, Callable[..., Value]] = {"|": union, "&": intersection, "-": difference}
+        if symbol in sets:
+            return sets[symbol](m, left, right)
+    return None
+
+
+def _special_methods(m: Machine, symbol: str, name: str, left: Value, right: Value, inplace: bool) -> Value:
+    """`__iadd__`, `__add__`, `__radd__` in Python's order (Objects/abstract.c, binary_op1)."""
+    attempts = [(left, f"__i{name}__", right)] if inplace else []
+    forward, backward = (left, f"__{name}__", right), (right, f"__r{name}__", left)
+    derived = left.python_type() is not right.python_type() and issubclass(right.python_type(), left.python_type())
+    attempts += [backward, forward] if derived else [forward, backward]
+    for owner, method, other in attempts:
+        if not isinstance(owner, InstanceValue):
+            if owner is left and isinstance(owner, TensorValue):
+                break  # Tensor.__add__ answers or raises before __radd__ is asked
+            continue
+        found = owner.method(m, method)
+        if found is None:
+            continue
+        result = m.realize(m.call(found, [owner, other], {}))
+        if not (isinstance(result, Constant) and result.value is NotImplemented):
+            return result
+    raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
+    function, name, mirrored = COMPARE[symbol]
+    left, right = (v if isinstance(o, TensorValue) else m.specialise(v) for v, o in ((left, right), (right, left)))
+    tensors = isinstance(left, TensorValue) or isinstance(right, TensorValue)
+    if tensors and not isinstance(left, InstanceValue) and not isinstance(right, InstanceValue):
+        if any(isinstance(v, Constant) and (v.value is None or isinstance(v.value, str)) for v in (left, right)):
+            if symbol in ("==", "!="):
+                return Constant(symbol == "!=")
+        return m.record("call_function", function, (left, right), {})
+    if is_known(m, left) and is_known(m, right):
+        return fold(m, function, [left, right])
+    if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
+        return _compare_instances(m, symbol, (name, mirrored), left, right)
+    same_kind = isinstance(left, (ListValue, TupleValue)) and type(left) is type(right)
+    if same_kind and symbol in ("==", "!="):
+        assert isinstance(left, (ListValue, TupleValue))
+        assert isinstance(right, (ListValue, TupleValue))
+        mine, other = m.unpack(left), m.unpack(right)
+        equal = len(mine) == len(other) and all(same_or_equal(m, a, b) for a, b in zip(mine, other, strict=True))
+        return Constant(equal == (symbol == "=="))
+    if isinstance(left, DictValue) and isinstance(right, DictValue) and symbol in ("==", "!="):
+        return Constant(_equal_dicts(m, left, right) == (symbol == "=="))
+    if isinstance(left, SetValue) and isinstance(right, SetValue):
+        return Constant(bool(function(left.elements(m).keys(), right.elements(m).keys())))
+    if symbol in ("==", "!="):
+        mine_id, other_id = left.identity(), right.identity()
+        by_identity = left.kind in _BY_IDENTITY or right.kind in _BY_IDENTITY
+        if by_identity and mine_id is not None and other_id is not None:
+            return Constant((mine_id == other_id) == (symbol == "=="))
+        if by_identity and (isinstance(left, Constant) or isinstance(right, Constant)):
+            return Constant(symbol == "!=")
+        if left.kind in _PLAIN_KINDS and right.kind in _PLAIN_KINDS and left.python_type() is not right.python_type():
+            return Constant(symbol == "!=")
+    raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+_BY_IDENTITY = frozenset({"class", "function", "builtin", "module"})
+_PLAIN_KINDS = frozenset({"constant", "list", "tuple", "dict", "set"})
+
+
+def _equal_dicts(m: Machine, left: DictValue, right: DictValue) -> bool:
+    mine, other = left.items_now(m), right.items_now(m)
+    if mine.keys() != other.keys():
+        return False
+    return all(same_or_equal(m, value, other[key][1]) for key, (_, value) in mine.items())
+
+
+def _compare_instances(m: Machine, symbol: str, names: tuple[str, str], left: Value, right: Value) -> Value:
+    for owner, name, other in ((left, names[0], right), (right, names[1], left)):
+        if not isinstance(owner, InstanceValue):
+            continue
+        found = owner.method(m, f"__{name}__")
+        if found is None and symbol == "!=" and (equal := owner.method(m, "__eq__")) is not None:
+            result = m.realize(m.call(equal, [owner, other], {}))
+            if not (isinstance(result, Constant) and result.value is NotImplemented):
+                return Constant(not m.is_true(result))
+            continue
+        if found is None:
+            continue
+        result = m.realize(m.call(found, [owner, other], {}))
+        if not (isinstance(result, Constant) and result.value is NotImplemented):
+            return result
+    if symbol in ("==", "!="):
+        return Constant(is_same(m, left, right) == (symbol == "=="))
+    raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+def is_same(m: Machine, left: Value, right: Value) -> bool:
+    """`left is right`. When two existing objects are not one, that becomes a guard."""
+    if left is right:
+        return True
+    mine, other = left.identity(), right.identity()
+    if mine is not None and other is not None:
+        if mine != other and left.source is not None and right.source is not None and "is" not in (mine[0], other[0]):
+            m.guard(left.source, "NOT_SAME", right.source)
+        return bool(mine == other)
+    for value, against in ((left, right), (right, left)):
+        if against.identity() is not None and against.identity()[0] == "is" and value.identity() is None:
+            if isinstance(value, (Constant, SymbolicNumber, TupleValue)) or value.source is None:
+                return False
+    raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} is {right.describe()}")
+
+
+def contains(m: Machine, item: Value, container: Value) -> bool:
+    container = m.realize(container)
+    if isinstance(container, DictView) and container.what == "keys":
+        return hashable(m, item) in container.owner.items_now(m)
+    if isinstance(container, Constant):
+        item = m.specialise(m.realize(item))
+    return container.contains(m, item)
+
+
+def unary(m: Machine, op: str, value: Value) -> Value:
+    function, special = UNARY[op]
+    if isinstance(value, SymbolicNumber) and function is operator.neg:
+        return m.record("call_function", function, (value,), {})
+    value = m.specialise(value)
+    if isinstance(value, TensorValue):
+        return m.record("call_function", function, (value,), {})
+    if isinstance(value, Constant):
+        return fold(m, function, [value])
+    if isinstance(value, InstanceValue) and (method := value.method(m, special)) is not None:
+        return m.call(method, [value], {})
+    raise GraphBreak(reasons.NO_OPERATION, f"{op} of {value.describe()}")

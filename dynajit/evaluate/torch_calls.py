@@ -1,0 +1,92 @@
+"""Which torch functions are recorded as they stand, and which ones Python must call."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional
+import torch.special
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak
+from dynajit.graph import meta as metas
+from dynajit.values.base import Value
+from dynajit.values.constant import Constant
+
+if TYPE_CHECKING:
+    from dynajit.evaluate.machine import Machine
+
+# Functions of PyTorch that change its state or look at data; Python calls them.
+_REFUSED = frozenset(
+    """
+    manual_seed seed initial_seed get_rng_state set_rng_state set_default_dtype set_default_tensor_type
+    set_default_device set_num_threads set_num_interop_threads set_flush_denormal use_deterministic_algorithms
+    set_deterministic_debug_mode set_printoptions set_float32_matmul_precision set_warn_always save load compile
+    from_numpy frombuffer from_file asarray nonzero unique unique_consecutive masked_select argwhere equal allclose
+    is_nonzero bincount histc import_ir_module parse_ir get_device_module nonzero_static set_anomaly_enabled
+    segment_reduce is_storage typename quantized_lstm
+    """.split()
+)
+_DYNAMIC = frozenset({"nonzero", "unique", "unique_consecutive", "masked_select", "argwhere", "bincount", "histc"})
+_DATA = frozenset({"equal", "allclose", "is_nonzero"})
+
+
+def _collect() -> dict[Any, str]:
+    found: dict[Any, str] = {}
+    spaces = (torch._C._VariableFunctions, torch._C._nn, torch._C._special, torch._C._linalg, torch._C._fft)
+    for space in spaces:
+        for name in dir(space):
+            obj = getattr(space, name)
+            if isinstance(obj, (types.BuiltinFunctionType, types.BuiltinMethodType)) and not name.startswith("__"):
+                found[obj] = name
+    for module in (torch, torch.nn.functional, torch.functional, torch.special, torch.linalg, torch.fft):
+        for name, obj in vars(module).items():
+            home = getattr(obj, "__module__", None)
+            is_python = isinstance(obj, types.FunctionType) and home in ("torch.nn.functional", "torch.functional")
+            is_c = isinstance(obj, types.BuiltinFunctionType) and module is not torch
+            if (is_python or is_c) and not name.startswith("_"):
+                found[obj] = name
+    return {obj: name for obj, name in found.items() if name not in _NOT_OPERATIONS}
+
+
+# Queries about arguments: they are evaluated (or answered by a row of the builtins table), not recorded.
+_NOT_OPERATIONS = frozenset({"handle_torch_function", "has_torch_function", "has_torch_function_unary",
+                             "has_torch_function_variadic", "boolean_dispatch", "is_grad_enabled",
+                             "is_inference_mode_enabled", "get_default_dtype", "is_tensor", "is_storage",
+                             "promote_types", "result_type", "can_cast", "is_autocast_enabled",
+                             "is_autocast_cpu_enabled", "is_anomaly_enabled", "get_num_threads", "finfo",
+                             "assert_int_or_pair"})  # fmt: skip
+RECORDED = _collect()
+
+
+def is_recorded(target: Any) -> bool:
+    try:
+        return target in RECORDED or type(target).__module__ == "torch._ops"
+    except TypeError:  # not hashable
+        return False
+
+
+def is_method_descriptor(target: Any) -> bool:
+    """`torch.Tensor.add` and its like, called as functions."""
+    if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return issubclass(torch.Tensor, target.__objclass__) and target.__objclass__ is not object
+    return isinstance(target, types.FunctionType) and target.__module__ == "torch._tensor"
+
+
+def record_function(m: Machine, target: Any, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+    name = RECORDED.get(target) or metas.name_of(target)
+    if name in _REFUSED:
+        reason = reasons.DYNAMIC_SHAPE if name in _DYNAMIC else reasons.TENSOR_DATA if name in _DATA else None
+        raise GraphBreak(reason or reasons.GLOBAL_STATE, f"torch.{name}")
+    if name == "where" and len(args) + len(kwargs) == 1:
+        raise GraphBreak(reasons.DYNAMIC_SHAPE, "torch.where with one argument")
+    if isinstance(kwargs.get("generator"), Value) and not _is_none(m.realize(kwargs["generator"])):
+        raise GraphBreak(reasons.NO_OPERATION, f"torch.{name} with a generator")
+    return m.record("call_function", target, tuple(args), dict(kwargs))
+
+
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Constant) and value.value is None
