@@ -106,6 +106,9 @@ class _Stack(NamedTuple):
             saved = (*saved, self.depth - 1)
         elif instr.op == "POP_EXCEPT":
             saved = saved[:-1]
+        elif instr.op == "SWAP":
+            moved = {self.depth - 1: self.depth - instr.arg, self.depth - instr.arg: self.depth - 1}
+            saved = tuple(moved.get(slot, slot) for slot in saved)
         return _Stack(self.depth + stack_effect(instr, jump), saved)
 
     def unwound(self, region: Region) -> _Stack:

@@ -1,0 +1,13 @@
+"""The bytecode tests need no torch: where there is none, `dynajit` is a bare package that runs no `__init__`."""
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+if importlib.util.find_spec("torch") is None and "dynajit" not in sys.modules:
+    package = types.ModuleType("dynajit")
+    package.__path__ = [str(ROOT / "dynajit")]
+    sys.modules["dynajit"] = package
