@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.evaluate import torch_calls
+from dynajit.evaluate import construction, torch_calls
 from dynajit.values.base import Value
 from dynajit.values.builtin import BuiltinValue
 from dynajit.values.constant import Constant
@@ -50,6 +50,8 @@ def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Valu
             return call_tensor_method(m, owner, target.__name__, args[1:], kwargs)
     if torch_calls.is_recorded(target):
         return torch_calls.record_function(m, target, args, kwargs)
+    if isinstance(fn, ClassValue):
+        return construction.construct(m, fn.cls, args, kwargs)
     return fn.call(m, args, kwargs)
 
 

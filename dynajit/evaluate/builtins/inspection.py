@@ -1,0 +1,208 @@
+"""Looking at objects: types, attributes, identity; and making instances of classes."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak, Raised
+from dynajit.evaluate.calls import builtin
+from dynajit.evaluate.machine import Machine
+from dynajit.source import Known
+from dynajit.values.base import Value
+from dynajit.values.constant import Constant, plain
+from dynajit.values.exception import ExceptionValue
+from dynajit.values.function import FunctionValue
+from dynajit.values.instance import InstanceValue, SuperValue, is_modelled, new_instance, raw_attr
+from dynajit.values.klass import ClassValue, lookup
+from dynajit.values.sequence import TupleValue
+from dynajit.values.tensor import TensorValue
+
+
+@builtin(type)
+def type_(m: Machine, value: Value, *rest: Value) -> Value:
+    if rest:
+        raise GraphBreak(reasons.CLASS_STATEMENT, "type() with three arguments")
+    cls = value.python_type()
+    return ClassValue(cls, source=Known(cls))
+
+
+def _classes(m: Machine, value: Value) -> tuple[type, ...]:
+    value = m.realize(value)
+    if isinstance(value, TupleValue):
+        return tuple(cls for item in value.items for cls in _classes(m, item))
+    if isinstance(value, ClassValue):
+        return (value.cls,)
+    known = getattr(value, "obj", None)
+    if isinstance(known, types.UnionType):
+        return typing.get_args(known)
+    raise GraphBreak(reasons.NO_OPERATION, f"isinstance with {value.describe()}")
+
+
+@builtin(isinstance)
+def isinstance_(m: Machine, value: Value, classes: Value) -> Value:
+    cls = value.python_type()
+    return Constant(any(_is_subclass(cls, wanted) for wanted in _classes(m, classes)))
+
+
+def _is_subclass(cls: type, wanted: type) -> bool:
+    """As isinstance for an object of exactly this type. `nn.Parameter` asks about a flag (torch/nn/parameter.py)."""
+    if wanted is torch.Tensor:
+        return issubclass(cls, torch.Tensor)
+    if type(wanted).__instancecheck__ is not type.__instancecheck__ and wanted in (nn.Parameter, nn.Buffer):
+        return cls is wanted
+    return issubclass(cls, wanted)
+
+
+@builtin(issubclass)
+def issubclass_(m: Machine, cls: Value, classes: Value) -> Value:
+    if not isinstance(cls, ClassValue):
+        raise GraphBreak(reasons.NO_OPERATION, f"issubclass of {cls.describe()}")
+    return Constant(any(_is_subclass(cls.cls, wanted) for wanted in _classes(m, classes)))
+
+
+@builtin(getattr)
+def getattr_(m: Machine, owner: Value, name: Value, *default: Value) -> Value:
+    text = plain(m, name)
+    try:
+        return m.getattr(owner, text)
+    except Raised as error:
+        if default and issubclass(error.value.python_type(), AttributeError):
+            return default[0]
+        raise
+
+
+@builtin(hasattr)
+def hasattr_(m: Machine, owner: Value, name: Value) -> Value:
+    text = plain(m, name)
+    if isinstance(owner, TensorValue):
+        if hasattr(owner.meta, text) or owner.source is not None and text in _OWN_TENSOR_NAMES:
+            return Constant(True)
+    try:
+        m.getattr(owner, text)
+    except Raised as error:
+        if issubclass(error.value.python_type(), AttributeError):
+            return Constant(False)
+        raise
+    return Constant(True)
+
+
+_OWN_TENSOR_NAMES = frozenset(dir(torch.Tensor))
+
+
+@builtin(setattr)
+def setattr_(m: Machine, owner: Value, name: Value, value: Value) -> None:
+    owner.setattr(m, plain(m, name), value)
+
+
+@builtin(delattr)
+def delattr_(m: Machine, owner: Value, name: Value) -> None:
+    owner.delattr(m, plain(m, name))
+
+
+@builtin(callable)
+def callable_(m: Machine, value: Value) -> Value:
+    if isinstance(value, InstanceValue):
+        return Constant(raw_attr(value.cls, "__call__") is not raw_attr(object, "__call__"))
+    return Constant(callable(value.python_type().__call__) if hasattr(value.python_type(), "__call__") else False)  # noqa: B004
+
+
+@builtin(id)
+def id_(m: Machine, value: Value) -> Value:
+    raise GraphBreak(reasons.NO_OPERATION, "id()")
+
+
+@builtin(super)
+def super_(m: Machine, *args: Value) -> Value:
+    if len(args) == 2:
+        if not isinstance(args[0], ClassValue):
+            raise GraphBreak(reasons.NO_OPERATION, "super() of an unknown class")
+        return SuperValue(args[0].cls, args[1])
+    frame = m.frame  # super() finds the class in the cell `__class__` and self in the first local
+    code = frame.program.original
+    if "__class__" not in code.co_freevars or not code.co_varnames:
+        raise GraphBreak(reasons.INTROSPECTION, "super()")
+    from_cell = m.heap[frame.cells["__class__"].key]
+    cls = m.realize(from_cell)
+    name = code.co_varnames[0]
+    owner = frame.locals.get(name)
+    if owner is None and name in frame.cells:
+        owner = m.heap[frame.cells[name].key]
+    if not isinstance(cls, ClassValue) or owner is None:
+        raise GraphBreak(reasons.INTROSPECTION, "super()")
+    return SuperValue(cls.cls, m.realize(owner))
+
+
+for _function in (locals, globals, vars, dir, eval, exec, compile, builtins.__build_class__):
+    builtin(_function)(lambda m, *args, function=_function, **kwargs: _introspection(function))
+
+
+def _introspection(function: Any) -> Value:
+    reason = reasons.CLASS_STATEMENT if function is builtins.__build_class__ else reasons.INTROSPECTION
+    raise GraphBreak(reason, f"{function.__name__}()")
+
+
+for _function in (print, input, open, breakpoint):
+    builtin(_function)(lambda m, *args, function=_function, **kwargs: _visible(function))
+
+
+def _visible(function: Any) -> Value:
+    raise GraphBreak(reasons.PRINT, f"{function.__name__}()")
+
+
+@builtin(object)
+def object_(m: Machine) -> Value:
+    raise GraphBreak(reasons.OPAQUE_CALL, "object()")
+
+
+@builtin(object.__init__)
+def object_init(m: Machine, owner: Value) -> None:
+    pass
+
+
+@builtin(object.__setattr__)
+def object_setattr(m: Machine, owner: Value, name: Value, value: Value) -> None:
+    if not isinstance(owner, InstanceValue):
+        owner.missing("object.__setattr__")
+    owner.store(m, plain(m, name), value)
+
+
+@builtin(object.__getattribute__)
+def object_getattribute(m: Machine, owner: Value, name: Value) -> Value:
+    found = owner.lookup(m, plain(m, name)) if isinstance(owner, InstanceValue) else None
+    if found is None:
+        m.throw(AttributeError, plain(m, name))
+    return found
+
+
+@builtin(nn.Module.__setattr__)
+def module_setattr(m: Machine, owner: Value, name: Value, value: Value) -> None:
+    owner.setattr(m, plain(m, name), value)
+
+
+@builtin(nn.Module.__getattr__)
+def module_getattr(m: Machine, owner: Value, name: Value) -> Value:
+    return owner.getattr(m, plain(m, name))
+
+
+@builtin(BaseException.__init__, Exception.__init__)
+def exception_init(m: Machine, owner: Value, *args: Value) -> None:
+    assert isinstance(owner, ExceptionValue)
+    m.heap.put(owner.key, {**owner.overlay(m), "args": TupleValue(args)})
+
+
+@builtin(copy.copy)
+def copy_copy(m: Machine, value: Value) -> Value:
+    if value.kind in ("list", "dict", "set"):
+        return m.call_method(value, "copy")
+    if isinstance(value, (Constant, TupleValue)):
+        return value
+    raise GraphBreak(reasons.OPAQUE_CALL, "copy.copy")
