@@ -1,0 +1,245 @@
+/* Accessors: how a node of a guard program gets its value from its parent. No user code runs in any of them but ATTR
+   (unless it is a plain attribute), CALL, and ITEM with a key that compares in Python. */
+#include "frame.h"
+#include <structmember.h>
+
+enum {
+    LOCAL, GLOBALS, BUILTINS, FUNCTION, CONST, ATTR, DICT, INSTANCE, SLOT, ITEM, TYPE, TYPE_ATTR, CELL, FREE, CALL,
+    ACCESSORS
+};
+
+static const char *const accessor_names[ACCESSORS] = {
+    "LOCAL", "GLOBALS", "BUILTINS", "FUNCTION", "CONST", "ATTR", "DICT", "INSTANCE", "SLOT", "ITEM", "TYPE", "TYPE_ATTR",
+    "CELL", "FREE", "CALL",
+};
+
+int
+dj_add_constants(PyObject *module)
+{
+    for (int i = 0; i < ACCESSORS; i++) {
+        if (PyModule_AddIntConstant(module, accessor_names[i], i) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int
+dj_parse_accessor(Node *node)
+{
+    switch (node->accessor) {
+    case LOCAL:
+    case FREE:
+        node->number = PyLong_AsSsize_t(node->arg);
+        if (node->number < 0) {
+            if (!PyErr_Occurred()) {
+                PyErr_SetString(PyExc_ValueError, "a slot number is not negative");
+            }
+            return -1;
+        }
+        node->borrowed = true;
+        break;
+    case GLOBALS:
+    case BUILTINS:
+    case FUNCTION:
+    case CONST:
+        node->borrowed = true;
+        break;
+    case ATTR:
+    case INSTANCE:
+    case SLOT:
+    case TYPE_ATTR:
+        if (!PyUnicode_CheckExact(node->arg)) {
+            PyErr_Format(PyExc_TypeError, "%s takes a name, not %.100s", accessor_names[node->accessor],
+                         Py_TYPE(node->arg)->tp_name);
+            return -1;
+        }
+        PyUnicode_InternInPlace(&node->arg);
+        break;
+    case ITEM:
+        if (PyUnicode_CheckExact(node->arg)) {
+            PyUnicode_InternInPlace(&node->arg);
+        }
+        else if (PyLong_CheckExact(node->arg)) {
+            node->number = PyLong_AsSsize_t(node->arg);
+            if (node->number == -1 && PyErr_Occurred()) {
+                PyErr_Clear(); /* a key of a dict; no list is that long */
+                node->number = PY_SSIZE_T_MAX;
+            }
+        }
+        break;
+    case CALL:
+        if (!PyCallable_Check(node->arg)) {
+            PyErr_SetString(PyExc_TypeError, "CALL takes a callable");
+            return -1;
+        }
+        return 0;
+    case DICT:
+    case TYPE:
+    case CELL:
+        break;
+    default:
+        PyErr_Format(PyExc_ValueError, "there is no accessor %d", node->accessor);
+        return -1;
+    }
+    const bool root = node->borrowed;
+    if (root != (node->parent < 0)) {
+        PyErr_Format(PyExc_ValueError, "%s %s a parent", accessor_names[node->accessor], root ? "has not" : "needs");
+        return -1;
+    }
+    return 0;
+}
+
+/* New reference to what a borrowed read found; MISSING if nothing; NULL if reading raised. */
+static PyObject *
+found_or_missing(PyObject *value)
+{
+    if (value == NULL) {
+        return PyErr_Occurred() ? NULL : Py_NewRef(dj_missing);
+    }
+    return Py_NewRef(value);
+}
+
+static PyObject *
+attribute(PyObject *obj, PyObject *name)
+{
+    PyObject *value = PyObject_GetAttr(obj, name);
+    if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        value = Py_NewRef(dj_missing);
+    }
+    return value;
+}
+
+/* obj.__dict__ as the interpreter keeps it; made if it can exist but does not yet. */
+static PyObject *
+dict_of(PyObject *obj)
+{
+    PyObject **pointer = _PyObject_GetDictPtr(obj);
+    if (pointer == NULL) {
+        return Py_NewRef(dj_missing);
+    }
+    if (*pointer == NULL && !PyType_Check(obj)) {
+        return PyObject_GenericGetDict(obj, NULL);
+    }
+    return found_or_missing(*pointer);
+}
+
+/* The value of `name` among values kept without a dict. Borrowed, or NULL. `hint` is where it was found last. */
+static PyObject *
+among_values(PyObject **values, PyDictKeysObject *keys, PyObject *name, Py_ssize_t *hint)
+{
+    PyDictUnicodeEntry *entries = DJ_UNICODE_ENTRIES(keys);
+    const Py_ssize_t count = keys->dk_nentries;
+    if (*hint < count && entries[*hint].me_key == name) {
+        return values[*hint];
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *key = entries[i].me_key;
+        if (key == name || (key != NULL && !PyUnicode_CHECK_INTERNED(key) && PyUnicode_Compare(key, name) == 0)) {
+            *hint = i;
+            return values[i];
+        }
+    }
+    return NULL;
+}
+
+static PyObject *
+instance_entry(PyObject *obj, PyObject *name, Py_ssize_t *hint)
+{
+    PyDictKeysObject *keys = NULL;
+    PyObject **values = dj_inline_values(obj, &keys);
+    if (values != NULL) {
+        return found_or_missing(among_values(values, keys, name, hint));
+    }
+    PyObject *dict = dj_instance_dict(obj);
+    return found_or_missing(dict == NULL ? NULL : PyDict_GetItemWithError(dict, name));
+}
+
+static PyObject *
+member(PyObject *obj, PyObject *name)
+{
+    PyObject *descriptor = _PyType_Lookup(Py_TYPE(obj), name);
+    if (descriptor == NULL || !Py_IS_TYPE(descriptor, &PyMemberDescr_Type)
+        || !PyObject_TypeCheck(obj, ((PyDescrObject *)descriptor)->d_type)) {
+        return Py_NewRef(dj_missing);
+    }
+    PyObject *value = PyMember_GetOne((const char *)obj, ((PyMemberDescrObject *)descriptor)->d_member);
+    if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        value = Py_NewRef(dj_missing);
+    }
+    return value;
+}
+
+static PyObject *
+item(PyObject *obj, Node *node)
+{
+    if (PyDict_Check(obj)) {
+        return found_or_missing(PyDict_GetItemWithError(obj, node->arg));
+    }
+    if (PyLong_CheckExact(node->arg) && (PyTuple_Check(obj) || PyList_Check(obj))) {
+        const Py_ssize_t size = Py_SIZE(obj);
+        const Py_ssize_t i = node->number < 0 ? node->number + size : node->number;
+        if (i >= 0 && i < size) {
+            return Py_NewRef(PyTuple_Check(obj) ? PyTuple_GET_ITEM(obj, i) : PyList_GET_ITEM(obj, i));
+        }
+    }
+    return Py_NewRef(dj_missing);
+}
+
+static PyObject *
+free_variable(PyFunctionObject *func, Py_ssize_t i)
+{
+    PyObject *closure = func->func_closure;
+    return closure != NULL && i < PyTuple_GET_SIZE(closure) ? PyTuple_GET_ITEM(closure, i) : dj_missing;
+}
+
+PyObject *
+dj_fetch(Node *node, PyObject *parent, PyFunctionObject *func, PyObject *const *slots, Py_ssize_t nslots)
+{
+    switch (node->accessor) {
+    case LOCAL:
+        return node->number < nslots ? slots[node->number] : dj_missing;
+    case GLOBALS:
+        return func->func_globals;
+    case BUILTINS:
+        return func->func_builtins;
+    case FUNCTION:
+        return (PyObject *)func;
+    case CONST:
+        return node->arg;
+    case FREE:
+        return free_variable(func, node->number);
+    case CALL:
+        if (parent == NULL) {
+            return PyObject_CallNoArgs(node->arg);
+        }
+        break;
+    }
+    if (parent == dj_missing) {
+        return Py_NewRef(dj_missing);
+    }
+    switch (node->accessor) {
+    case ATTR:
+        return attribute(parent, node->arg);
+    case DICT:
+        return dict_of(parent);
+    case INSTANCE:
+        return instance_entry(parent, node->arg, &node->number);
+    case SLOT:
+        return member(parent, node->arg);
+    case ITEM:
+        return item(parent, node);
+    case TYPE:
+        return Py_NewRef(Py_TYPE(parent));
+    case TYPE_ATTR:
+        return PyType_Check(parent) ? found_or_missing(_PyType_Lookup((PyTypeObject *)parent, node->arg))
+                                    : Py_NewRef(dj_missing);
+    case CELL:
+        return PyCell_Check(parent) ? found_or_missing(PyCell_GET(parent)) : Py_NewRef(dj_missing);
+    case CALL:
+        return PyObject_CallOneArg(node->arg, parent);
+    }
+    Py_UNREACHABLE();
+}

@@ -1,0 +1,224 @@
+/* The types of dynajit.frame._hook and what its files ask of each other.
+
+   Words: a *call* of a Dispatcher or a frame seen by the evaluator is dispatched in one or more *turns*; each turn runs
+   one function (the original, then resume functions handed back as Tail objects). The *slots* of a function are its
+   bound parameters in the order of co_varnames.
+
+   State is kept in C statics: the module refuses to be loaded in a sub-interpreter. All of it is guarded by the GIL. */
+#ifndef DYNAJIT_FRAME_H
+#define DYNAJIT_FRAME_H
+
+#include "compat.h"
+
+#pragma GCC visibility push(hidden)
+
+#define DJ_GENERATOR_FLAGS (CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)
+#define DJ_SMALL 40 /* values kept on the C stack before memory is asked for */
+
+/* ---- guards.c, access.c, checks.c, tensors.c: the guard program ---- */
+
+typedef struct TensorSpec TensorSpec;
+
+/* What names are expected to stand for: attributes of a type, entries of a dict, results of callables. */
+typedef struct {
+    PyObject *key;      /* owned */
+    PyObject *expected; /* owned; dj_missing: absent */
+    int known;          /* STATE: which callable this is, when tensors.c can answer for it */
+} Expected;
+
+typedef struct {
+    int kind;
+    PyObject *arg;         /* owned; as given */
+    Py_ssize_t number;     /* LENGTH, SAME, NOT_SAME */
+    Py_ssize_t count;      /* items in `expected` or `others` */
+    Expected *expected;    /* owned memory */
+    Py_ssize_t *others;    /* owned memory: NO_OVERLAP */
+    TensorSpec *tensor;    /* owned memory */
+    uint64_t stamp;        /* version tag at the last full pass; 0: none */
+} Test;
+
+typedef struct {
+    Py_ssize_t parent; /* -1: a root */
+    int accessor;
+    bool borrowed;     /* the value is kept alive by the call */
+    PyObject *arg;     /* owned; as given, names interned */
+    Py_ssize_t number; /* LOCAL, FREE: which; ITEM: the index; INSTANCE: where the name was found last */
+    Py_ssize_t first, last; /* tests[first:last] */
+} Node;
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t nnodes, ntests, ninputs;
+    Node *nodes;
+    Test *tests;
+    Py_ssize_t *inputs;
+    PyObject *given_nodes, *given_inputs; /* owned: the arguments, readable */
+} Check;
+
+typedef struct {
+    Py_ssize_t node, test; /* test -1: the value could not be fetched */
+    PyObject *value;       /* owned, may be NULL */
+} Where;
+
+extern PyTypeObject dj_check_type;
+extern PyObject *dj_missing; /* the singleton MISSING */
+extern PyObject *dj_code_equal; /* set_code_equal; owned, may be NULL */
+
+/* 1: passes, and the inputs' values are in `out` as new references; 0: fails; -1: exception that must go on. */
+int dj_check_run(Check *self, PyFunctionObject *func, PyObject *const *slots, Py_ssize_t nslots, PyObject **out,
+                 Where *where);
+/* New reference, or borrowed if node->borrowed; NULL with an exception. */
+PyObject *dj_fetch(Node *node, PyObject *parent, PyFunctionObject *func, PyObject *const *slots, Py_ssize_t nslots);
+int dj_parse_accessor(Node *node);
+/* 1, 0, or -1 with an exception. */
+int dj_test(Test *test, PyObject *value, PyObject *const *values);
+int dj_parse_test(Test *test, PyObject *given, Py_ssize_t node);
+void dj_free_test(Test *test);
+int dj_visit_test(Test *test, visitproc visit, void *arg);
+int dj_equal(PyObject *value, PyObject *expected);
+
+TensorSpec *dj_tensor_spec(PyObject *given);
+void dj_tensor_spec_free(TensorSpec *spec);
+int dj_tensor_spec_visit(TensorSpec *spec, visitproc visit, void *arg);
+int dj_tensor_test(const TensorSpec *spec, PyObject *value);
+int dj_tensors_apart(PyObject *one, PyObject *other); /* 1: no storage in common */
+int dj_known_state(PyObject *callable);               /* 0: not known */
+int dj_state_value(int known);                        /* what a known callable would answer, as truth */
+PyObject *dj_configure(PyObject *module, PyObject *torch);
+PyObject *dj_shim_active(PyObject *module, PyObject *unused);
+
+int dj_add_constants(PyObject *module);
+int dj_add_test_constants(PyObject *module);
+
+/* ---- entries.c: what is kept with a code object ---- */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *check;     /* owned Check; NULL once cleared by the collector: never matches */
+    PyObject *code;      /* owned; None: run the original */
+    PyObject *options;   /* owned; compared by identity */
+    PyObject *owner;     /* owned */
+    PyObject *function;  /* owned, may be NULL: the replacement for the last globals, without closure */
+    Py_ssize_t hits;
+    char breaks;
+} Entry;
+
+enum { DJ_SKIP = 1, DJ_HIDE = 2 };
+
+typedef struct {
+    int flags;
+    int dispatchers;     /* Dispatchers made for this code */
+    Py_ssize_t epoch;    /* counts changes of the list */
+    Py_ssize_t count, capacity;
+    Entry **items;       /* owned, most recently hit first */
+} Extra;
+
+extern PyTypeObject dj_entry_type;
+
+int dj_entries_init(void);
+Extra *dj_extra(PyCodeObject *code);      /* NULL: none */
+Extra *dj_extra_make(PyCodeObject *code); /* NULL with an exception */
+int dj_entry_add(PyCodeObject *code, Entry *entry);
+void dj_entry_to_front(Extra *extra, Entry *entry);
+void dj_entries_clear(Extra *extra);
+extern PyMethodDef dj_entries_methods[];
+
+/* ---- graph.c: the objects that replacement code calls ---- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *fn;    /* owned; one store swaps it */
+    PyObject *label; /* owned */
+    Py_ssize_t calls, failures;
+    char pure;
+} GraphCall;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyCodeObject *code; /* owned */
+    PyObject *owner;    /* owned */
+    PyObject *function; /* owned, may be NULL: for the last globals, when there are no cells */
+} Resume;
+
+typedef struct {
+    PyObject_VAR_HEAD
+    Resume *resume;     /* owned */
+    PyObject *items[1]; /* owned: cells, then arguments */
+} Tail;
+
+extern PyTypeObject dj_graph_call_type, dj_resume_type, dj_tail_type;
+
+/* ---- bind.c, dispatcher.c, dispatch.c: calls ---- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyFunctionObject *func; /* owned */
+    PyObject *options;      /* owned */
+    PyObject *on_miss;      /* owned */
+    PyCodeObject *code;     /* owned: whose entries this object accounts for */
+    Entry *last;            /* owned, may be NULL: entry of `function` */
+    PyObject *function;     /* owned, may be NULL: its replacement with the closure of func */
+    PyObject *dict;         /* owned, may be NULL */
+    PyObject *weakrefs;
+} Dispatcher;
+
+/* What this thread is doing. */
+typedef struct {
+    Dispatcher *context;   /* borrowed from the C stack: serves frames entered now; NULL: the evaluator delegates */
+    PyCodeObject *pass;    /* borrowed: run the next frame of this code as it is */
+    Frame *delegated;      /* the frame being handed to another evaluator */
+    GraphCall *failed;     /* owned, may be NULL: a pure graph that failed in this turn */
+    PyObject *failure;     /* owned, may be NULL: with this exception */
+    char *stack_end;       /* below this address the C stack is nearly used up */
+    char *stack_half;      /* below this address the evaluator stops adding C frames */
+    int off;               /* `off()` contexts entered */
+    int compiling;         /* inside on_miss */
+    int calls;             /* Dispatcher calls on the stack */
+    int turns;             /* dispatches on the stack */
+} Thread;
+
+extern _Thread_local Thread dj_thread;
+extern PyTypeObject dj_dispatcher_type;
+
+/* One function to run. In the first turn either `frame` or `call` says how to run it natively. */
+typedef struct {
+    PyFunctionObject *func;   /* owned */
+    PyObject *const *slots;   /* borrowed from frame, tail or caller */
+    Py_ssize_t nslots;
+    Tail *tail;               /* owned, may be NULL */
+    Frame *frame;             /* may be NULL; ours to drop unless it was run */
+    PyObject *const *call;    /* may be NULL: the arguments as written */
+    size_t nargsf;
+    PyObject *kwnames;
+    Dispatcher *dispatcher;   /* borrowed, may be NULL: of the first turn */
+} Turn;
+
+PyObject *dj_dispatch(Thread *thread, Dispatcher *context, Turn *turn);
+
+Py_ssize_t dj_slot_count(PyCodeObject *code);
+/* True: slots are filled with new references. False: no exception is set; the original will raise the right one. */
+bool dj_bind(PyFunctionObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **slots);
+void dj_note_stack(Thread *thread);
+extern PyMethodDef dj_dispatch_methods[], dj_dispatcher_methods[];
+
+/* ---- hook.c: the PEP 523 evaluator ---- */
+
+void dj_hook_init(void);
+void dj_hook_enter(void);
+void dj_hook_leave(void);
+PyObject *dj_delegate(Thread *thread, PyThreadState *tstate, Frame *frame, int throwflag);
+extern PyTypeObject dj_off_type;
+extern PyMethodDef dj_hook_methods[];
+
+#pragma GCC visibility pop
+
+static inline bool
+dj_is_tail(PyObject *obj)
+{
+    return Py_IS_TYPE(obj, &dj_tail_type);
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* CPython 3.12. Line numbers refer to the sources of 3.12.1. */
+#ifndef DYNAJIT_PY312_H
+#define DYNAJIT_PY312_H
+
+#include <internal/pycore_dict.h>
+#include <internal/pycore_frame.h>
+#include <internal/pycore_instruments.h>
+#include <internal/pycore_interp.h>
+#include <internal/pycore_object.h>
+
+typedef _PyInterpreterFrame Frame;
+
+/* Include/internal/pycore_frame.h:51, struct _PyInterpreterFrame. Borrowed. */
+static inline PyCodeObject *
+dj_frame_code(Frame *frame)
+{
+    return frame->f_code;
+}
+
+static inline PyFunctionObject *
+dj_frame_func(Frame *frame)
+{
+    return (PyFunctionObject *)frame->f_funcobj;
+}
+
+static inline PyObject **
+dj_frame_slots(Frame *frame)
+{
+    return frame->localsplus;
+}
+
+static inline bool
+dj_frame_of_generator(Frame *frame)
+{
+    return frame->owner != FRAME_OWNED_BY_THREAD;
+}
+
+/* Python/pystate.c, _PyThreadState_PopFrame (not exported in 3.12): give the frame back to the data stack. */
+static inline void
+dj_frame_pop(PyThreadState *tstate, Frame *frame)
+{
+    PyObject **base = (PyObject **)frame;
+    if (base == &tstate->datastack_chunk->data[0]) {
+        _PyStackChunk *chunk = tstate->datastack_chunk;
+        _PyStackChunk *previous = chunk->previous;
+        PyObjectArenaAllocator arena; /* Objects/obmalloc.c, _PyObject_VirtualFree */
+        tstate->datastack_top = &previous->data[previous->top];
+        tstate->datastack_chunk = previous;
+        tstate->datastack_limit = (PyObject **)(((char *)previous) + previous->size);
+        PyObject_GetArenaAllocator(&arena);
+        arena.free(arena.ctx, chunk, chunk->size);
+    }
+    else {
+        tstate->datastack_top = base;
+    }
+}
+
+/* Python/ceval.c, clear_thread_frame and Python/frame.c, _PyFrame_ClearExceptCode: the evaluator clears and pops the
+   frame it was given. This one was never linked into the thread's frames, so it has no frame object. */
+static inline void
+dj_frame_drop(PyThreadState *tstate, Frame *frame, Py_ssize_t Py_UNUSED(nslots))
+{
+    assert(frame->owner == FRAME_OWNED_BY_THREAD && frame->frame_obj == NULL);
+    PyCodeObject *code = frame->f_code;
+    tstate->c_recursion_remaining--;
+    for (int i = 0; i < frame->stacktop; i++) {
+        Py_XDECREF(frame->localsplus[i]);
+    }
+    Py_XDECREF(frame->f_locals);
+    Py_DECREF(frame->f_funcobj);
+    Py_DECREF(code);
+    tstate->c_recursion_remaining++;
+    dj_frame_pop(tstate, frame);
+}
+
+/* Include/internal/pycore_interp.h, `monitors`: tools 6 and 7 stand for sys.setprofile and sys.settrace of any thread,
+   so those are asked of this thread (Include/cpython/pystate.h:164). Local events are kept with the code. */
+static inline bool
+dj_tracing(PyThreadState *tstate, PyCodeObject *code)
+{
+    const uint8_t tools = (1 << PY_MONITORING_SYS_PROFILE_ID) - 1;
+    uint8_t active = 0;
+    if (tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL) {
+        return true;
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(tstate->interp->monitors.tools); i++) {
+        active |= tstate->interp->monitors.tools[i];
+    }
+    if (code->_co_monitoring != NULL) {
+        for (size_t i = 0; i < Py_ARRAY_LENGTH(code->_co_monitoring->local_monitors.tools); i++) {
+            active |= code->_co_monitoring->local_monitors.tools[i];
+        }
+    }
+    return (active & tools) != 0;
+}
+
+/* Include/internal/pycore_dict.h:152, DICT_NEXT_VERSION: one counter for all dicts; the low bits say who watches. */
+static inline uint64_t
+dj_dict_version(PyObject *dict)
+{
+    return ((PyDictObject *)dict)->ma_version_tag;
+}
+
+/* Objects/typeobject.c, PyType_Modified: the flag goes and the tag becomes 0; assign_version_tag never reuses one. */
+static inline unsigned int
+dj_type_version(PyTypeObject *type)
+{
+    return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+}
+
+/* Include/internal/pycore_object.h:373, _PyObject_DictOrValuesPointer. The values and their keys, or NULL. */
+static inline PyObject **
+dj_inline_values(PyObject *obj, PyDictKeysObject **keys)
+{
+    if (!PyType_HasFeature(Py_TYPE(obj), Py_TPFLAGS_MANAGED_DICT)) {
+        return NULL;
+    }
+    PyDictOrValues either = *_PyObject_DictOrValuesPointer(obj);
+    if (!_PyDictOrValues_IsValues(either)) {
+        return NULL;
+    }
+    *keys = ((PyHeapTypeObject *)Py_TYPE(obj))->ht_cached_keys;
+    return _PyDictOrValues_GetValues(either)->values;
+}
+
+/* Objects/object.c, _PyObject_GetDictPtr, which would make the dict. Borrowed, or NULL. */
+static inline PyObject *
+dj_instance_dict(PyObject *obj)
+{
+    if (PyType_HasFeature(Py_TYPE(obj), Py_TPFLAGS_MANAGED_DICT)) {
+        PyDictOrValues either = *_PyObject_DictOrValuesPointer(obj);
+        return _PyDictOrValues_IsValues(either) ? NULL : _PyDictOrValues_GetDict(either);
+    }
+    PyObject **pointer = _PyObject_GetDictPtr(obj);
+    return pointer == NULL ? NULL : *pointer;
+}
+
+/* Include/cpython/ceval.h and Include/cpython/code.h. */
+#define dj_code_extra_index PyUnstable_Eval_RequestCodeExtraIndex
+#define dj_code_extra_get PyUnstable_Code_GetExtra
+#define dj_code_extra_set PyUnstable_Code_SetExtra
+
+/* Owned; NULL without an exception. */
+#define dj_exception_take PyErr_GetRaisedException
+/* Steals the reference. */
+#define dj_exception_put PyErr_SetRaisedException
+
+/* Include/cpython/pystate.h:254, C_RECURSION_LIMIT (1500 in 3.12.1): Python calls cost of it only under an evaluator. */
+static inline bool
+dj_recursion_short(PyThreadState *tstate)
+{
+    return tstate->c_recursion_remaining < C_RECURSION_LIMIT / 2;
+}
+
+#define DJ_UNICODE_ENTRIES(keys) DK_UNICODE_ENTRIES(keys)
+
+#endif
