@@ -222,18 +222,15 @@ find_symbol(void *library, const char *name)
 static void *
 find_library(PyObject *torch, const char *name)
 {
-    /* Owned: file, path */
+    /* Owned: file */
+    char path[4096];
     void *library = NULL;
     PyObject *file = PyObject_GetAttrString(torch, "__file__");
     const char *text = file == NULL ? NULL : PyUnicode_AsUTF8(file);
     const char *slash = text == NULL ? NULL : strrchr(text, '/');
-    if (slash != NULL) {
-        PyObject *path = PyUnicode_FromFormat("%.*s/lib/%s", (int)(slash - text), text, name);
-        const char *full = path == NULL ? NULL : PyUnicode_AsUTF8(path);
-        if (full != NULL) {
-            library = dlopen(full, RTLD_LAZY | RTLD_NOLOAD);
-        }
-        Py_XDECREF(path);
+    if (slash != NULL && (size_t)(slash - text) + strlen(name) + 8 < sizeof(path)) {
+        PyOS_snprintf(path, sizeof(path), "%.*s/lib/%s", (int)(slash - text), text, name);
+        library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
     }
     Py_XDECREF(file);
     PyErr_Clear();
