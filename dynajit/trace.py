@@ -33,27 +33,16 @@ class Broke:
 
 
 @dataclass(frozen=True)
-class Operation:
-    """One node of the captured graph, for reports: which line of which function it came from."""
-
-    name: str
-    target: str
-    position: Position
-    filename: str
-    qualname: str
-    depth: int
-
-
-@dataclass(frozen=True)
 class Trace:
-    """graph: the captured `fx.Graph`; inputs: the source of each placeholder, in order.
+    """graph: the captured `fx.Graph`. placeholders, inputs, examples: its inputs, their sources, their values in this call.
 
-    outputs: the values whose nodes the graph returns, filled in by the rewriter.
+    handles: existing objects by the key of their contents; born: the instruction that made each key known.
     visited: (filename, line) of every user line that was evaluated, with the depth of inlining.
     """
 
     code: Code
     graph: Any
+    placeholders: Sequence[Any]
     inputs: Sequence[Source]
     examples: Sequence[Any]
     guards: Sequence[Guard]
@@ -62,4 +51,5 @@ class Trace:
     grad_mode: tuple[bool, bool]
     visited: Mapping[tuple[str, int], int] = field(default_factory=dict)
     inlined: Sequence[Any] = ()
-    operations: Sequence[Operation] = ()
+    handles: Mapping[int, Value] = field(default_factory=dict)
+    born: Mapping[int, int] = field(default_factory=dict)

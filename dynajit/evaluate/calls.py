@@ -85,5 +85,3 @@ def _run_row(
             raise GraphBreak(reasons.NO_OPERATION, f"{fn.describe()} with these arguments") from None
         raise
     return result if isinstance(result, Value) else Constant(result)
-
-

@@ -85,11 +85,11 @@ class Machine:
             except Raised as error:
                 name = error.value.describe()
                 end = self._break(frame, GraphBreak(reasons.UNCAUGHT, name))
-        nodes = [node for node in self.recorder.nodes if node.op == "placeholder"]
-        ordered = sorted(nodes, key=lambda node: list(self.recorder.graph.nodes).index(node)) if nodes else []
+        ordered = [node for node in self.recorder.graph.nodes if node.op == "placeholder"]
         return Trace(
             code=frame.program.code,
             graph=self.recorder.graph,
+            placeholders=tuple(ordered),
             inputs=tuple(self.input_sources[node][0] for node in ordered),
             examples=tuple(self.input_sources[node][1] for node in ordered),
             guards=tuple(self.guards),
@@ -98,6 +98,8 @@ class Machine:
             grad_mode=(self.initial_grad_mode, self._end_mode),
             visited=dict(self.visited),
             inlined=tuple(self.inlined.values()),
+            handles={value.key: value for _, value in self.handles.values() if isinstance(value, Handle)},
+            born=dict(self.born),
         )
 
     _end_mode = False

@@ -2,38 +2,74 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
+from dataclasses import dataclass
 from types import CodeType
+from typing import Any
 
 from dynajit.bytecode import Code, Instr, Label, Region, decode
 from dynajit.bytecode.flow import handler_depth, regions_at
 
-_KEPT = 1024
+_KEPT = 256
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A resume function's body is that of `program` behind `entry` items of its own, with a label before `at`."""
+
+    program: Program
+    entry: int
+    at: int
 
 
 class Program:
-    """code: canonical form. labels: index of each label. regions: the region that protects each index."""
+    """code: canonical form. labels: index of each label. regions: the region that protects each index.
 
-    __slots__ = ("body", "code", "handling", "labels", "original", "regions")
+    handling: how many exceptions are being handled before each index. resumed: set for resume functions.
+    """
 
-    def __init__(self, original: CodeType) -> None:
+    __slots__ = ("body", "code", "handling", "labels", "original", "points", "regions", "resumed")
+
+    def __init__(self, original: CodeType, code: Code | None = None, resumed: Resumed | None = None) -> None:
         self.original = original
-        self.code: Code = decode(original)
+        self.code: Code = code or decode(original)
         self.body: list[Instr | Label] = self.code.body
         self.labels = {item: i for i, item in enumerate(self.body) if isinstance(item, Label)}
         self.regions: list[Region | None] = regions_at(self.code)
         self.handling: dict[int, int] = handler_depth(self.code)
+        self.resumed = resumed
+        self.points: Any = None  # its resume functions, see rewrite.resume
+
+    def root(self, at: int) -> tuple[Program, int]:
+        """The program that the user wrote, and where instruction `at` stands in it."""
+        if self.resumed is None:
+            return self, at
+        index = at - self.resumed.entry
+        return self.resumed.program, index - (index > self.resumed.at)
 
 
 _PROGRAMS: OrderedDict[int, Program] = OrderedDict()
+_RESUMED: dict[int, tuple[weakref.ref[CodeType], Code, Resumed]] = {}
+
+
+def register_resumed(original: CodeType, code: Code, resumed: Resumed) -> None:
+    """Remember what a resume function's code object was made from, for as long as it lives."""
+    key = id(original)
+    _RESUMED[key] = (weakref.ref(original, lambda _: _RESUMED.pop(key, None)), code, resumed)
 
 
 def program_of(original: CodeType) -> Program:
     """The program of a code object, by identity: equal code objects may stand on different lines."""
     found = _PROGRAMS.get(id(original))
     if found is None or found.original is not original:
-        found = Program(original)
+        made = _RESUMED.get(id(original))
+        found = Program(original, made[1], made[2]) if made is not None else Program(original)
         _PROGRAMS[id(original)] = found
         if len(_PROGRAMS) > _KEPT:
             _PROGRAMS.popitem(last=False)
     return found
+
+
+def is_resumed(original: CodeType) -> bool:
+    return id(original) in _RESUMED

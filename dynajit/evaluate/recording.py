@@ -207,4 +207,3 @@ class _Result:
         if isinstance(result, list):
             return new_list(self.m, items)
         return TupleValue(tuple(items), type(result))
-

@@ -22,7 +22,17 @@ class CellValue(Handle):
         return types.CellType
 
     def reload(self, emit: Emitter) -> None:
-        emit.load_cell(self)
+        """A new cell; it is filled later, since what it holds may refer to it."""
+        emit.call(types.CellType)
+        contents = emit.heap[self.key]
+
+        def fill() -> None:
+            if contents is not None:
+                emit.load(contents)
+                emit.load(self)
+                emit.instruction("STORE_ATTR", "cell_contents")
+
+        emit.later(fill)
 
 
 def new_cell(m: Tracer, name: str, contents: Value | None = None) -> CellValue:

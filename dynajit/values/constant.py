@@ -46,7 +46,10 @@ class Constant(Value):
 
     def getattr(self, m: Tracer, name: str) -> Value:
         value = self.value
-        if isinstance(value, (str, bytes, int, float, complex, range, slice, torch.dtype, torch.device)) or value is None:
+        if (
+            isinstance(value, (str, bytes, int, float, complex, range, slice, torch.dtype, torch.device))
+            or value is None
+        ):
             try:
                 found = getattr(value, name)
             except AttributeError as error:

@@ -78,9 +78,7 @@ def _own_names(cls: type) -> set[str]:
     return {name for base in cls.__mro__ if base not in _BUILTIN_EXCEPTIONS for name in base.__dict__}
 
 
-_BUILTIN_EXCEPTIONS = frozenset(
-    [object, *(cls for cls in vars(builtins).values() if isinstance(cls, type))]
-)
+_BUILTIN_EXCEPTIONS = frozenset([object, *(cls for cls in vars(builtins).values() if isinstance(cls, type))])
 
 
 def make_exception(m: Tracer, cls: type[BaseException], args: Sequence[Value]) -> ExceptionValue:
@@ -103,4 +101,3 @@ def construct(
     elif kwargs:
         raise GraphBreak(reasons.OPAQUE_CALL, f"making a {cls.__qualname__}")
     return value
-

@@ -206,5 +206,3 @@ def wrap_method(m: Tracer, obj: types.MethodType, source: Source) -> Value:
     m.guard(source, "TYPE_IS", types.MethodType)
     function = m.realize(m.wrap(obj.__func__, Attr(source, "__func__")))
     return MethodValue(function, m.wrap(obj.__self__, Attr(source, "__self__")), source=source)
-
-

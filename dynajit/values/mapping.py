@@ -10,7 +10,7 @@ from typing import Any
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import Item, Source
+from dynajit.source import Attr, Item, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import Constant, is_plain, plain
 from dynajit.values.sequence import TupleValue
@@ -276,8 +276,8 @@ class DictView(Value):
 
     def reload(self, emit: Emitter) -> None:
         emit.load(self.owner)
-        emit.instruction("LOAD_ATTR", self.what)
-        emit.call(None)
+        emit.instruction("LOAD_METHOD", self.what)
+        emit.instruction("CALL", (0, ()))
 
 
 def _parts(items: Items, what: str) -> tuple[Value, ...]:
@@ -349,7 +349,7 @@ def wrap_dict(m: Tracer, obj: dict[Any, Any], source: Source) -> Value:
     factory = None
     if isinstance(obj, defaultdict):
         from_source = obj.default_factory
-        m.guard(source, "FACTORY_IS", from_source)
+        m.guard(Attr(source, "default_factory"), "IS", from_source)
         factory = m.constant(from_source)
     value = DictValue(key, type(obj), factory, source=source)
     m.remember_handle(obj, value)

@@ -16,7 +16,6 @@ from dynajit.values.constant import UNKNOWN, Constant, as_plain, plain
 from dynajit.values.wrap import kind, rule
 
 
-
 def index_of(m: Tracer, key: Value) -> Any:
     """A Python int or slice from an index value."""
     key = m.specialise(m.realize(key))
@@ -206,9 +205,7 @@ class SequenceMethod(Value):
         emit.instruction("LOAD_ATTR", self.name)
 
 
-def _tuple_method(
-    m: Tracer, owner: TupleValue, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]
-) -> Value:
+def _tuple_method(m: Tracer, owner: TupleValue, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     if name == "numel":
         size = plain(m, owner)
         return Constant(torch.Size(size).numel())

@@ -145,7 +145,9 @@ def call_tensor_method(
 ) -> Value:
     """`owner.name(*args, **kwargs)`: recorded as it stands, answered from the meta tensor, or a break."""
     if name in NEEDS_DATA:
-        reason = reasons.DYNAMIC_SHAPE if name in ("nonzero", "unique", "masked_select", "argwhere") else reasons.TENSOR_DATA
+        reason = (
+            reasons.DYNAMIC_SHAPE if name in ("nonzero", "unique", "masked_select", "argwhere") else reasons.TENSOR_DATA
+        )
         raise GraphBreak(reason, f"{owner.describe()}.{name}()")
     if name in AUTOGRAD:
         raise GraphBreak(reasons.AUTOGRAD, f"{owner.describe()}.{name}()")

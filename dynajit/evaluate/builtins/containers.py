@@ -105,7 +105,9 @@ def _extreme(name: str, symbol: str, recorded: object) -> None:
         if not items:
             if default is not None:
                 return default
-            m.throw(ValueError, f"{name}() arg is an empty sequence" if _OLD else f"{name}() iterable argument is empty")
+            m.throw(
+                ValueError, f"{name}() arg is an empty sequence" if _OLD else f"{name}() iterable argument is empty"
+            )
         best, best_key = items[0], _key(m, key, items[0])
         for item in items[1:]:
             item_key = _key(m, key, item)
@@ -133,5 +135,3 @@ _extreme("min", "<", min)
 def size(m: Machine, items: Value | None = None) -> Value:
     values = m.unpack(items) if items is not None else ()
     return m.constant(torch.Size([plain(m, item) for item in values]))
-
-

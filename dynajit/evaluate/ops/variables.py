@@ -66,7 +66,9 @@ def load_deref(m: Machine, instr: Instr) -> Value:
     contents: Value | None = m.heap[cell_of(m, m.frame, instr.arg).key]
     if contents is None:
         if instr.arg in m.frame.program.original.co_freevars:
-            text = f"cannot access free variable '{instr.arg}' where it is not associated with a value in enclosing scope"
+            text = (
+                f"cannot access free variable '{instr.arg}' where it is not associated with a value in enclosing scope"
+            )
             m.throw(NameError, text)
         _unbound(m, instr.arg)
     return contents

@@ -1,0 +1,1 @@
+"""From a trace to the code that runs instead of the frame."""
