@@ -6,7 +6,7 @@
    dj_frame_of_generator                          the frame lives in a generator
    dj_frame_drop                                  release the arguments of a frame that will not run
    dj_tracing                                     a tracer, profiler or monitoring tool watches this code
-   dj_dict_version, dj_type_version               stamps: unchanged means the contents are unchanged
+   dj_dict_version, dj_type_version               stamps: unchanged means the contents are unchanged; 0: no stamp
    dj_inline_values, dj_instance_dict             attributes of an instance, without making its dict
    dj_code_extra_index, dj_code_extra_get, dj_code_extra_set
    dj_exception_take, dj_exception_put            the exception being raised, as one object

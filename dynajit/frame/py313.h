@@ -66,11 +66,14 @@ dj_tracing(PyThreadState *tstate, PyCodeObject *code)
     return (active & tools) != 0;
 }
 
-/* Include/internal/pycore_dict.h:152, DICT_NEXT_VERSION: one counter for all dicts; the low bits say who watches. */
+/* Include/internal/pycore_dict.h:254, DICT_NEXT_VERSION: one counter for all dicts; the low bits say who watches. A dict
+   that shares the inline values of an instance keeps its tag when an attribute is written through the instance
+   (Objects/dictobject.c, store_instance_attr_lock_held drops the new tag): 0, no stamp. */
 static inline uint64_t
 dj_dict_version(PyObject *dict)
 {
-    return ((PyDictObject *)dict)->ma_version_tag;
+    PyDictObject *mp = (PyDictObject *)dict;
+    return mp->ma_values != NULL && mp->ma_values->embedded ? 0 : mp->ma_version_tag;
 }
 
 /* Objects/typeobject.c, PyType_Modified: the flag goes and the tag becomes 0; assign_version_tag never reuses one. */
