@@ -138,7 +138,7 @@ class Machine:
         self.heap.roll_back(mark.heap)
         self.recorder.roll_back(mark.nodes)
         for guard in self.guards[mark.guards :]:
-            self._guard_keys.discard(guard.key)
+            self._guard_keys.discard(_guard_key(guard.source, guard.kind, guard.expected, guard.name))
         del self.guards[mark.guards :]
         if torch.is_grad_enabled() != mark.grad_mode:
             torch._C._set_grad_enabled(mark.grad_mode)
@@ -261,16 +261,15 @@ class Machine:
         return self._keys
 
     def guard(self, source: Source, kind: str, expected: Any = None, name: str = "") -> None:
-        key = (source, kind, name, id(expected) if kind not in _BY_VALUE else (type(expected), repr(expected)))
+        key = _guard_key(source, kind, expected, name)
         if key in self._guard_keys:
             return
         origin = None
         if self.frames:
-            frame = self.frames[0]
-            origin = (frame.program.original, frame.instr.position.line)
-        guard = Guard(source, kind, expected, name, origin)
+            root = self.frames[0]
+            origin = (root.program.code.filename, root.instr.position.line)
         self._guard_keys.add(key)
-        self.guards.append(guard)
+        self.guards.append(Guard(source, kind, expected, name, origin))
 
     def wrap(self, obj: Any, source: Source) -> Value:
         return Lazy(obj, source=source)
@@ -411,3 +410,8 @@ class Machine:
 
 
 _BY_VALUE = frozenset({"EQUALS", "LENGTH", "KEYS", "SET_EQUALS"})
+
+
+def _guard_key(source: Source, kind: str, expected: Any, name: str) -> tuple[Any, ...]:
+    """Two guards with one key are the same condition."""
+    return source, kind, name, (type(expected), repr(expected)) if kind in _BY_VALUE else id(expected)

@@ -12,6 +12,7 @@ import torch
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.graph import meta as metas
+from dynajit.guards.guard import tensor_spec
 from dynajit.source import Source
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SliceValue, SymbolicNumber, is_plain
@@ -55,7 +56,7 @@ def graph_input(m: Machine, obj: torch.Tensor, source: Source) -> Value:
         if value.source is not None and value.source != source:
             m.guard(source, "SAME", value.source)
         return value
-    m.guard(source, "TENSOR", obj)
+    m.guard(source, "TENSOR", tensor_spec(obj))
     node = m.recorder.placeholder(source.text, m.origin())
     meta = metas.meta_like(obj)
     node.meta["val"], node.meta["device"] = meta, obj.device

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any
+
+import torch
 
 from dynajit.source import Source
 
@@ -13,15 +14,23 @@ from dynajit.source import Source
 class Guard:
     """kind: a row of `checks.KINDS`. expected: what the check compares with.
 
-    origin: (code object, line) of the program text that made the guard necessary.
+    name: the name that a check of a class or a dict is about.
+    origin: (filename, line) of the program text that made the guard necessary.
     """
 
     source: Source
     kind: str
     expected: Any = None
-    origin: tuple[CodeType, int | None] | None = None
+    name: str = ""
+    origin: tuple[str, int | None] | None = None
 
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Two guards with one key are the same condition. Expected objects are told apart by identity."""
-        return (self.source, self.kind, id(self.expected))
+
+NO_CONJUGATE = 4  # flag of a TENSOR check: neither a conjugate nor a negative view
+
+
+def tensor_spec(obj: torch.Tensor) -> tuple[Any, ...]:
+    """What a tensor must be again. The stride of a dimension of size 1 (or of an empty tensor) means nothing."""
+    shape = tuple(obj.shape)
+    empty = 0 in shape
+    strides = tuple(None if n == 1 or empty else s for n, s in zip(shape, obj.stride(), strict=True))
+    return (type(obj), obj.dtype, obj.device, obj.layout, obj.requires_grad, shape, strides, NO_CONJUGATE)
