@@ -57,7 +57,9 @@ class ToolchainError(CompileError):
     """An external compiler failed; `output` is what it printed."""
 
     def __init__(self, where: str, command: str, output: str) -> None:
-        super().__init__("build", where, f"`{command}` failed", "set backend='eager', or report the output below\n" + output)
+        super().__init__(
+            "build", where, f"`{command}` failed", "set backend='eager', or report the output below\n" + output
+        )
         self.command, self.output = command, output
 
 

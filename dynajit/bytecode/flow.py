@@ -96,24 +96,39 @@ def flatten(spans: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, T]]:
 # ---- the stack ----
 
 
+class _Kept(NamedTuple):
+    """A stack slot that holds what an instruction put away: an exception (PUSH_EXC_INFO) or a local."""
+
+    slot: int
+    local: int | None  # the index of the LOAD_FAST_AND_CLEAR that put it there
+
+
 class _Stack(NamedTuple):
     depth: int
-    saved: tuple[int, ...]  # the slots in which PUSH_EXC_INFO saved the exception that was current before
+    kept: tuple[_Kept, ...]
 
-    def after(self, instr: Instr, jump: bool) -> _Stack:
-        saved = self.saved
+    def after(self, index: int, instr: Instr, jump: bool) -> _Stack:
+        kept = self.kept
         if instr.op == "PUSH_EXC_INFO":
-            saved = (*saved, self.depth - 1)
-        elif instr.op == "POP_EXCEPT":
-            saved = saved[:-1]
+            kept = (*kept, _Kept(self.depth - 1, None))
+        elif instr.op == "LOAD_FAST_AND_CLEAR":
+            kept = (*kept, _Kept(self.depth, index))
+        elif instr.op == "POP_EXCEPT":  # often of a copy, so the slot itself may stay
+            last = max((number for number, it in enumerate(kept) if it.local is None), default=-1)
+            kept = tuple(it for number, it in enumerate(kept) if number != last)
         elif instr.op == "SWAP":
-            moved = {self.depth - 1: self.depth - instr.arg, self.depth - instr.arg: self.depth - 1}
-            saved = tuple(moved.get(slot, slot) for slot in saved)
-        return _Stack(self.depth + stack_effect(instr, jump), saved)
+            top, other = self.depth - 1, self.depth - instr.arg
+            moved = {top: other, other: top}
+            kept = tuple(it._replace(slot=moved.get(it.slot, it.slot)) for it in kept)
+        depth = self.depth + stack_effect(instr, jump)
+        return _Stack(depth, kept).cut(depth)
 
     def unwound(self, region: Region) -> _Stack:
-        saved = tuple(slot for slot in self.saved if slot < region.depth)
-        return _Stack(region.depth + region.push_lasti + 1, saved)
+        return self._replace(depth=region.depth + region.push_lasti + 1).cut(region.depth)
+
+    def cut(self, depth: int) -> _Stack:
+        """Without what was kept at or above `depth`."""
+        return self._replace(kept=tuple(it for it in self.kept if it.slot < depth))
 
 
 def stack_depths(code: Code) -> dict[int, int]:
@@ -123,12 +138,14 @@ def stack_depths(code: Code) -> dict[int, int]:
 
 def exception_slots(code: Code) -> dict[int, tuple[int, ...]]:
     """Before each reachable index: the stack slots that hold exceptions saved by PUSH_EXC_INFO, outermost first."""
-    return {index: stack.saved for index, stack in _stacks(code).items()}
+    return {
+        index: tuple(it.slot for it in stack.kept if it.local is None) for index, stack in _stacks(code).items()
+    }
 
 
 def handler_depth(code: Code) -> dict[int, int]:
     """Before each reachable index: how many exceptions are being handled (pushed, and not yet popped)."""
-    return {index: len(stack.saved) for index, stack in _stacks(code).items()}
+    return {index: len(slots) for index, slots in exception_slots(code).items()}
 
 
 def deepest(code: Code) -> int:
@@ -142,6 +159,19 @@ def deepest(code: Code) -> int:
     return most
 
 
+def restores(code: Code) -> dict[int, int]:
+    """The STORE_FASTs that put back what a LOAD_FAST_AND_CLEAR took, be it a value or none, and the index of the latter.
+
+    Comprehensions that 3.12+ inlines do so around themselves (compile.c, push_inlined_comprehension_state).
+    """
+    out: dict[int, int] = {}
+    for index, stack in _stacks(code).items():
+        item = code.body[index]
+        if isinstance(item, Instr) and item.op == "STORE_FAST":
+            out.update({index: it.local for it in stack.kept if it.local is not None and it.slot == stack.depth - 1})
+    return out
+
+
 def _stacks(code: Code) -> dict[int, _Stack]:
     at, regions, after = places(code), regions_at(code), successors(code)
     out: dict[int, _Stack] = {}
@@ -152,15 +182,15 @@ def _stacks(code: Code) -> dict[int, _Stack]:
         if known is not None:
             if known.depth != stack.depth:
                 raise ValueError(f"{code.qualname}: {known.depth} or {stack.depth} values on the stack at {index}")
-            if len(known.saved) >= len(stack.saved):
+            # PUSH_EXC_INFO stands in the region of its own cleanup but cannot raise: there, more is kept than it says.
+            if len(known.kept) >= len(stack.kept):
                 continue
         out[index] = stack
         item, region = code.body[index], regions[index]
         if isinstance(item, Label):
             todo += ((place, stack) for place in after[index])
             continue
-        # PUSH_EXC_INFO cannot raise, and what it will save is not there yet: longer `saved` tuples win over its own.
-        todo += ((place, stack.after(item, jump=place != index + 1)) for place in after[index])
+        todo += ((place, stack.after(index, item, jump=place != index + 1)) for place in after[index])
         if region is not None:
             todo.append((at[region.handler], stack.unwound(region)))
     return out
@@ -168,9 +198,9 @@ def _stacks(code: Code) -> dict[int, _Stack]:
 
 # ---- local variables ----
 
-_READS = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
+_READS = frozenset({"LOAD_FAST", "DELETE_FAST"})
 _CELL_USES = frozenset({"LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLASSDEREF"})
-_WRITES = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR", "MAKE_CELL"})
+_WRITES = frozenset({"STORE_FAST", "DELETE_FAST", "MAKE_CELL"})
 
 
 def arguments(code: Code) -> list[str]:
@@ -186,7 +216,7 @@ def liveness(code: Code) -> list[frozenset[str]]:
     or a debugger may read.
     """
     at, regions, after = places(code), regions_at(code), successors(code)
-    before = predecessors(code)
+    before, restored = predecessors(code), restores(code)
     live: list[frozenset[str]] = [frozenset()] * len(code.body)
     todo = list(range(len(code.body)))
     while todo:
@@ -194,7 +224,8 @@ def liveness(code: Code) -> list[frozenset[str]]:
         item, region = code.body[index], regions[index]
         now = frozenset[str]().union(*(live[place] for place in after[index]))
         if isinstance(item, Instr):
-            now = _live_before(item, now, code)
+            # A local that is put away and back is live in between if it is live afterwards.
+            now = now if index in restored else _live_before(item, now, code)
             if region is not None:
                 now |= live[at[region.handler]]
         if now != live[index]:
@@ -233,14 +264,24 @@ class Bound(NamedTuple):
     maybe: frozenset[str]
 
     def after(self, instr: Instr) -> Bound:
-        if instr.op in ("STORE_FAST", "LOAD_FAST"):  # a read that did not raise found a value
-            return Bound(self.definitely | {instr.arg}, self.maybe | {instr.arg})
-        if instr.op in ("DELETE_FAST", "LOAD_FAST_AND_CLEAR"):
-            return Bound(self.definitely - {instr.arg}, self.maybe - {instr.arg})
-        return self
+        name = frozenset((instr.arg,)) if instr.op in _BINDS or instr.op in _UNBINDS else frozenset[str]()
+        if instr.op in _BINDS:
+            return Bound(self.definitely | name, self.maybe | name)
+        return Bound(self.definitely - name, self.maybe - name)
+
+    def with_name_as_in(self, other: Bound, name: str) -> Bound:
+        one = frozenset((name,))
+        return Bound(self.definitely - one | other.definitely & one, self.maybe - one | other.maybe & one)
 
     def either(self, other: Bound) -> Bound:
         return Bound(self.definitely & other.definitely, self.maybe | other.maybe)
+
+    def without(self, names: frozenset[str]) -> Bound:
+        return Bound(self.definitely - names, self.maybe - names)
+
+
+_BINDS = frozenset({"STORE_FAST", "LOAD_FAST"})  # a read that did not raise found a value
+_UNBINDS = frozenset({"DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 
 
 def bound(code: Code, entry: Bound | None = None, start: int = 0) -> dict[int, Bound]:
@@ -248,23 +289,28 @@ def bound(code: Code, entry: Bound | None = None, start: int = 0) -> dict[int, B
 
     Without `entry`, the parameters have one. Names of cells are left out: other functions may bind and unbind them.
     """
-    at, regions, after = places(code), regions_at(code), successors(code)
-    if entry is None:
-        given = frozenset(arguments(code))
-        entry = Bound(given, given)
-    cells = frozenset(code.cellvars)
-    out: dict[int, Bound] = {}
-    todo = [(start, Bound(entry.definitely - cells, entry.maybe - cells))]
+    at, regions, after, restored = places(code), regions_at(code), successors(code), restores(code)
+    given, cells = frozenset(arguments(code)), frozenset(code.cellvars)
+    out = {start: (entry or Bound(given, given)).without(cells)}
+    todo = [start]
+
+    def reach(place: int, facts: Bound) -> None:
+        now = out[place].either(facts) if place in out else facts
+        if out.get(place) != now:
+            out[place] = now
+            todo.append(place)
+
     while todo:
-        index, facts = todo.pop()
-        known = out.get(index)
-        now = facts if known is None else known.either(facts)
-        if now == known:
-            continue
-        out[index] = now
-        item, region = code.body[index], regions[index]
-        following = now.after(item) if isinstance(item, Instr) and item.arg not in cells else now
-        todo += ((place, following) for place in after[index])
-        if region is not None and isinstance(item, Instr):
-            todo.append((at[region.handler], now))
+        index = todo.pop()
+        item, region, facts = code.body[index], regions[index], out[index]
+        following = facts
+        if isinstance(item, Instr):
+            taken = out.get(restored.get(index, -1))
+            following = (facts.with_name_as_in(taken, item.arg) if taken else facts.after(item)).without(cells)
+            if region is not None:
+                reach(at[region.handler], facts)
+            if item.op == "LOAD_FAST_AND_CLEAR":
+                todo += (place for place, source in restored.items() if source == index and place in out)
+        for place in after[index]:
+            reach(place, following)
     return out

@@ -46,13 +46,15 @@ class Machine:
         *,
         numbers: frozenset[Source] = frozenset(),
         force_break: frozenset[int] = frozenset(),
-        leaves: Callable[[Any], bool] = lambda obj: False,
+        is_disabled: Callable[[Any], bool] = lambda obj: False,
+        all_numbers: bool = False,
     ) -> None:
         self.function = function
         self.args = args
         self.numbers = numbers
         self.force_break = force_break
-        self.is_disabled = leaves
+        self.is_disabled = is_disabled
+        self.all_numbers = all_numbers
         self.heap = Heap()
         self.recorder = Recorder()
         self.guards: list[Guard] = []

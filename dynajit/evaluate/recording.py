@@ -13,7 +13,7 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.graph import meta as metas
 from dynajit.guards.guard import tensor_spec
-from dynajit.source import Source
+from dynajit.source import Local, Source
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SliceValue, SymbolicNumber, is_plain
 from dynajit.values.klass import ClassValue
@@ -68,7 +68,8 @@ def graph_input(m: Machine, obj: torch.Tensor, source: Source) -> Value:
 
 def symbolic_number(m: Machine, obj: Any, source: Source) -> Value | None:
     """An int or float that differed between calls becomes an input of the graph."""
-    if source not in m.numbers or (isinstance(obj, float) and not math.isfinite(obj)):
+    wanted = source in m.numbers or (m.all_numbers and isinstance(source.root, Local))
+    if not wanted or (isinstance(obj, float) and not math.isfinite(obj)):
         return None
     m.guard(source, "TYPE_IS", type(obj))
     node = m.recorder.placeholder(source.text, m.origin())

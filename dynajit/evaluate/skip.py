@@ -9,11 +9,9 @@ from types import CodeType
 
 import torch
 
-import dynajit
-
-_ROOTS = tuple(
-    os.path.dirname(os.path.abspath(module.__file__)) + os.sep for module in (torch, dynajit) if module.__file__
-)
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_MODULES = os.path.join(_TORCH, "nn", "modules") + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = tuple(
     {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")}  # site-packages lies below: see is_library
 )
@@ -28,7 +26,9 @@ def _is_library_file(filename: str) -> bool:
     if filename.startswith(("<frozen", "<__array_function__", "<eval_with_key>", "<string>", "<attrs")):
         return True
     path = os.path.abspath(filename)
-    if path.startswith(_ROOTS):
+    if path.startswith(_MODULES):  # layers are tensor code like the user's own
+        return os.path.basename(path) == "module.py"
+    if path.startswith((_TORCH, _OURS)):
         return True
     parts = path.split(os.sep)
     for marker in ("site-packages", "dist-packages"):

@@ -98,7 +98,11 @@ def _to(name: str, args: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:
 
 
 def device_of(
-    op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: Iterable[tuple[torch.Tensor, torch.device]]
+    op: str,
+    target: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    tensors: Iterable[tuple[torch.Tensor, torch.device]],
 ) -> torch.device | None:
     """Where the result is: as asked for, or where the tensors are; None when eager would refuse the mixture."""
     asked = kwargs.get("device")
@@ -135,8 +139,9 @@ def is_exact(target: Any, inputs_exact: bool) -> bool:
 def writes_to(target: Any) -> bool:
     """Whether the call changes its first argument: the returned tensor is that very object."""
     if isinstance(target, str):
-        return (target.endswith("_") and not target.endswith("__")) or (target.startswith("__i") and target != "__invert__"
-                                                                        and target not in ("__index__", "__int__"))
+        return (target.endswith("_") and not target.endswith("__")) or (
+            target.startswith("__i") and target != "__invert__" and target not in ("__index__", "__int__")
+        )
     if target in (operator.setitem, operator.delitem):
         return True
     name = getattr(target, "__name__", "")

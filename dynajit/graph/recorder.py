@@ -55,9 +55,7 @@ class Recorder:
         self._last_input = node
         return self._keep(node, origin)
 
-    def call(
-        self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin
-    ) -> fx.Node:
+    def call(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin) -> fx.Node:
         return self._keep(self.graph.create_node(op, target, tuple(args), dict(kwargs)), origin)
 
     def _keep(self, node: fx.Node, origin: Origin) -> fx.Node:

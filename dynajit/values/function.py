@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dynajit.frame import Dispatcher
 from dynajit.source import Attr, Item, Known, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.cell import existing_cell
@@ -199,6 +200,13 @@ def wrap_function(m: Tracer, obj: types.FunctionType, source: Source) -> Value:
     library = (obj.__module__ or "").partition(".")[0] == "torch"
     m.guard(source, "IS" if library else "CODE", obj if library else obj.__code__)
     return FunctionValue(obj, source=source)
+
+
+@kind(Dispatcher)
+def wrap_compiled(m: Tracer, obj: Dispatcher, source: Source) -> Value:
+    """A compiled function called from a compiled function: its body is evaluated like any other."""
+    m.guard(source, "TYPE_IS", Dispatcher)
+    return m.realize(m.wrap(obj.__wrapped__, Attr(source, "__wrapped__")))
 
 
 @kind(types.MethodType)

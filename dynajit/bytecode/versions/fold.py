@@ -59,7 +59,12 @@ def fold_compare_with_mask(shift: int) -> Fold:
 
 
 def fold_intrinsic(op: str, names: list[str]) -> Fold:
-    return lambda instr, asm: [(op, names.index(instr.arg or instr.op))]
+    return lambda instr, asm: [(op, names.index(instr.arg))]
+
+
+def own_intrinsic(op: str, names: list[str]) -> Fold:
+    """An intrinsic that is an instruction of its own in the canonical form."""
+    return lambda instr, asm: [(op, names.index(instr.op))]
 
 
 def call_with_precall(instr: Instr, asm: Writer) -> Iterable[Piece]:
@@ -138,10 +143,10 @@ FOLD_FROM_312: dict[str, Fold] = FOLD | {
     "LOAD_ATTR": fold_attr(method=0),
     "LOAD_METHOD": fold_attr(method=1),
     "LOAD_SUPER_ATTR": fold_super_attr,
-    "ASYNC_GEN_WRAP": fold_intrinsic("CALL_INTRINSIC_1", INTRINSICS_1),
-    "UNARY_POSITIVE": fold_intrinsic("CALL_INTRINSIC_1", INTRINSICS_1),
-    "LIST_TO_TUPLE": fold_intrinsic("CALL_INTRINSIC_1", INTRINSICS_1),
+    "ASYNC_GEN_WRAP": own_intrinsic("CALL_INTRINSIC_1", INTRINSICS_1),
+    "UNARY_POSITIVE": own_intrinsic("CALL_INTRINSIC_1", INTRINSICS_1),
+    "LIST_TO_TUPLE": own_intrinsic("CALL_INTRINSIC_1", INTRINSICS_1),
     "CALL_INTRINSIC_1": fold_intrinsic("CALL_INTRINSIC_1", INTRINSICS_1),
-    "PREP_RERAISE_STAR": fold_intrinsic("CALL_INTRINSIC_2", INTRINSICS_2),
+    "PREP_RERAISE_STAR": own_intrinsic("CALL_INTRINSIC_2", INTRINSICS_2),
     "CALL_INTRINSIC_2": fold_intrinsic("CALL_INTRINSIC_2", INTRINSICS_2),
 }

@@ -8,7 +8,7 @@ import torch
 import torch.overrides
 import torch.utils.checkpoint
 
-from dynajit import reasons
+from dynajit import markers, reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
@@ -82,3 +82,13 @@ def refuse_construction(m: Machine, *args: Value, **kwargs: Value) -> Value:
 @builtin(torch.utils.checkpoint.checkpoint)
 def refuse_checkpoint(m: Machine, *args: Value, **kwargs: Value) -> Value:
     raise GraphBreak(reasons.OPAQUE_CALL, "torch.utils.checkpoint")
+
+
+@builtin(markers.graph_break)
+def graph_break(m: Machine) -> Value:
+    raise GraphBreak(reasons.REQUESTED, "")
+
+
+@builtin(markers.is_compiling)
+def is_compiling(m: Machine) -> Value:
+    return Constant(True)

@@ -1,0 +1,168 @@
+"""The public functions: compile, disable, is_compiling, graph_break, reset, explain, report."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import torch
+from torch import nn
+
+from dynajit import content, frame, summary, tracebacks
+from dynajit.compile import _DISABLED, on_miss
+from dynajit.errors import OptionError
+from dynajit.markers import graph_break, is_compiling
+from dynajit.options import Options, intern
+from dynajit.records import all_records, forget, known, record_of
+from dynajit.report import Report
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+frame.configure(torch)
+frame.set_code_equal(content.same_code)
+frame.set_traceback_fixer(tracebacks.clean)
+
+
+@overload
+def compile(fn: F, **options: Any) -> F: ...
+@overload
+def compile(fn: None = None, **options: Any) -> Callable[[F], F]: ...
+
+
+def compile(
+    fn: Any = None,
+    *,
+    backend: str | Callable[..., Any] = "auto",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    numerics: str = "eager",
+    build: str = "sync",
+    limit: int = 16,
+) -> Any:
+    """Compile a function, a method or a module: it is captured when it is first called.
+
+    Use it as a decorator, with or without options, or as a call. A function gives a callable that behaves as the
+    function; a module is returned itself, with its `forward` compiled, so `isinstance`, `state_dict` keys, hooks and
+    pickling stay as they are.
+
+    Raises `OptionError` (a ValueError) for an option that does not exist, `TypeError` for what cannot be compiled.
+    """
+    options = intern(Options(backend, fullgraph, dynamic, numerics, build, limit))
+    summary.check_backend(options)
+    if fn is None:
+        return functools.partial(_compile, options=options)
+    return _compile(fn, options=options)
+
+
+def _compile(fn: Any, *, options: Options) -> Any:
+    if isinstance(fn, frame.Dispatcher):
+        fn = fn.__wrapped__
+    if isinstance(fn, nn.Module):
+        return _compile_module(fn, options)
+    if isinstance(fn, types.MethodType):
+        return types.MethodType(_compile(fn.__func__, options=options), fn.__self__)
+    if isinstance(fn, staticmethod | classmethod):
+        return type(fn)(_compile(fn.__func__, options=options))
+    if isinstance(fn, type):
+        if issubclass(fn, nn.Module) and isinstance(fn.__dict__.get("forward"), types.FunctionType):
+            fn.forward = _compile(fn.__dict__["forward"], options=options)  # type: ignore[assignment]
+            return fn
+        raise TypeError(f"cannot compile the class {fn.__qualname__}: only nn.Module classes with a forward method")
+    if isinstance(fn, types.FunctionType):
+        record_of(fn.__code__).explicit = True
+        frame.skip(fn.__code__, False)
+        return frame.Dispatcher(fn, options, on_miss)
+    if callable(fn) and not isinstance(fn, types.BuiltinFunctionType):
+        call = type(fn).__call__
+        if isinstance(call, types.FunctionType):
+            return types.MethodType(_compile(call, options=options), fn)
+    if callable(fn):
+        return _compile(_python_wrapper(fn), options=options)
+    raise TypeError(f"cannot compile a {type(fn).__name__}: it is not callable")
+
+
+def _python_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Builtins have no frame: give them one."""
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return call
+
+
+def _compile_module(module: nn.Module, options: Options) -> nn.Module:
+    """`module.forward` becomes a compiled bound method in the instance's own dict."""
+    forward = type(module).forward
+    if isinstance(forward, frame.Dispatcher):
+        forward = forward.__wrapped__
+    if not isinstance(forward, types.FunctionType):
+        raise TypeError(f"cannot compile {type(module).__qualname__}: its forward is not a Python function")
+    compiled = _compile(forward, options=options)
+    module.__dict__["forward"] = types.MethodType(compiled, module)
+    return module
+
+
+def disable(fn: F) -> F:
+    """Run `fn` as it is, also when compiled code calls it. Its own callees may still be captured."""
+    target = fn.__wrapped__ if isinstance(fn, frame.Dispatcher) else fn
+    _DISABLED.add(target)
+    if isinstance(target, types.FunctionType):
+        frame.skip(target.__code__)
+    return target  # type: ignore[return-value]
+
+
+def _unwrap(fn: Any) -> types.FunctionType | None:
+    if isinstance(fn, nn.Module):
+        fn = fn.forward
+    if isinstance(fn, types.MethodType):
+        fn = fn.__func__
+    if isinstance(fn, frame.Dispatcher):
+        fn = fn.__wrapped__
+    return fn if isinstance(fn, types.FunctionType) else None
+
+
+def reset(fn: Any = None) -> None:
+    """Forget the entries of `fn`, or of everything: it is captured anew when it is called again."""
+    if fn is None:
+        for record in all_records():
+            forget(record)
+        content.clear()
+        return
+    function = _unwrap(fn)
+    if function is None:
+        raise TypeError(f"{fn!r} is not a compiled function")
+    found = known(function.__code__)
+    if found is not None:
+        forget(found)
+    content.forget_code(function.__code__)
+
+
+def report(fn: Any) -> Report:
+    """What happened to a compiled function so far, as data: `print` it, or read its fields."""
+    function = _unwrap(fn)
+    if function is None:
+        raise TypeError(f"{fn!r} is not a compiled function")
+    return summary.summarise(function)
+
+
+def explain(fn: Any) -> Callable[..., Report]:
+    """`explain(fn)(*args)`: call `fn` with these arguments under a compiler of its own and report what was captured.
+
+    The function is run once; entries that it has already are neither used nor changed.
+    """
+    function = _unwrap(fn)
+    if function is None:
+        raise TypeError(f"{fn!r} is not a function or module")
+
+    def run(*args: Any, **kwargs: Any) -> Report:
+        bound = fn if isinstance(fn, types.MethodType | nn.Module) else None
+        owner = [bound] if isinstance(bound, nn.Module) else [bound.__self__] if bound is not None else []
+        return summary.explain(function, (*owner, *args), kwargs)
+
+    return run
+
+
+__all__ = ["OptionError", "compile", "disable", "explain", "graph_break", "is_compiling", "report", "reset"]

@@ -1,0 +1,335 @@
+"""The page where everything meets: from a call that no entry fits to a cache entry, one named step per line."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+import weakref
+from collections.abc import Sequence
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynajit import content, events, frame, reasons
+from dynajit.backends import CompiledGraph, compile_graph
+from dynajit.bytecode import NOWHERE, Position
+from dynajit.errors import CompileError, InternalError, Skip
+from dynajit.evaluate import Machine
+from dynajit.evaluate.program import Program, program_of
+from dynajit.evaluate.skip import is_library
+from dynajit.graph import meta as metas
+from dynajit.guards.build import build
+from dynajit.guards.explain import failing, found_words, words
+from dynajit.guards.guard import Guard
+from dynajit.options import Options
+from dynajit.records import Break, CacheEntry, GraphRecord, Record, record_of
+from dynajit.report import Stage
+from dynajit.rewrite import body
+from dynajit.rewrite.reload import NotRebuildable
+from dynajit.source import Known
+from dynajit.trace import Broke, Trace
+
+_DISABLED: weakref.WeakSet[Any] = weakref.WeakSet()
+MAX_RETRIES = 8
+_RANDOM = frozenset({"rand", "randn", "randint", "randperm", "dropout", "bernoulli", "multinomial", "normal", "uniform",
+                     "rand_like", "randn_like", "randint_like", "alpha_dropout", "feature_alpha_dropout", "rrelu",
+                     "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax", "fractional_max_pool2d", "exponential",
+                     "scaled_dot_product_attention", "multi_head_attention_forward", "random", "geometric", "cauchy",
+                     "log_normal", "poisson"})  # fmt: skip
+
+
+def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> frame.Entry | None:
+    """No entry of `func` fits this call. Returns one that does, or None: the frame runs as it is."""
+    code = func.__code__
+    program = program_of(code)
+    root = program.resumed.program.original if program.resumed is not None else code
+    record = record_of(root)
+    if id(code) in record.full or _is_ambient():
+        return None
+    if not record.explicit and program.resumed is None and is_library(code):
+        frame.skip(code)
+        return None
+    try:
+        return _compile(func, args, options, program, record)
+    except Skip as error:
+        _skip(code, record, error.reason.title, error.detail)
+        events.emit(events.FrameSkipped(root, error.reason.code, error.detail))
+    except CompileError:
+        raise
+    except Exception as error:
+        _internal(code, root, record, error)
+    return None
+
+
+def _skip(code: CodeType, record: Record, title: str, detail: str) -> None:
+    frame.skip(code)
+    record.status, record.reason = "eager", f"{title}: {detail}" if detail else title
+
+
+def _internal(code: CodeType, root: CodeType, record: Record, error: Exception) -> None:
+    """A fault of ours must not become the user's: the frame runs eagerly, and says so."""
+    text = "".join(traceback.format_exception(error))
+    record.error = text
+    if os.environ.get("DYNAJIT_STRICT"):
+        where = f"{root.co_filename}:{root.co_firstlineno}"
+        raise InternalError("capture", where, f"{type(error).__name__}: {error}", "report this") from error
+    _skip(code, record, reasons.INTERNAL.title, f"{type(error).__name__}: {error}")
+    events.emit(events.FrameSkipped(root, reasons.INTERNAL.code, text))
+
+
+def _is_ambient() -> bool:
+    """Modes that change what every operation does are not captured."""
+    return bool(
+        torch._C._is_any_autocast_enabled()
+        or torch._C._len_torch_function_stack()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch.jit.is_tracing()
+    )
+
+
+def _compile(
+    func: FunctionType, args: tuple[Any, ...], options: Options, program: Program, record: Record
+) -> frame.Entry | None:
+    code = func.__code__
+    mine = [e for e in frame.entries(code) if e.options is options]
+    if not mine:
+        kept = content.restore(func, args, options, record)
+        if kept is not None:
+            return kept
+    _explain_miss(func, args, mine, record, options)
+    if len([e for e in frame.entries(code) if e.options is options]) >= options.limit:
+        _give_up(code, record, options)
+        return None
+    root = record.code()
+    assert root is not None
+    events.emit(events.CaptureStarted(root))
+    started = time.perf_counter()
+    trace, made = _capture(func, args, options, program, record)
+    captured = time.perf_counter()
+    if options.fullgraph and isinstance(trace.end, Broke):
+        if trace.end.reason is reasons.UNCAUGHT:
+            return None  # the user's own error: Python raises it
+        raise _broke_error(func, trace.end)
+    graph = _compile_graph(trace, made, options, root)
+    compiled = time.perf_counter()
+    replacement, inputs = body.assemble(made, graph.call if graph is not None else None, _first_position(trace))
+    built = build(_ordered([*trace.guards, _ambient_guard(trace)]), inputs)
+    finished = time.perf_counter()
+    stages = (
+        Stage("capture", f"{len(trace.visited)} lines", captured - started),
+        Stage("build" if graph is not None else "nothing to build", _kernel_names(graph), compiled - captured),
+        Stage("guards", f"{len(trace.guards)} guards", finished - compiled),
+    )
+    kept_entry = _record_entry(program, trace, graph, built, stages, replacement)
+    entry = frame.Entry(built.check, replacement, options, isinstance(trace.end, Broke), kept_entry)
+    kept_entry.entry = entry
+    record.entries.append(kept_entry)
+    if code is not root:
+        record.extra.append(weakref.ref(code))
+    frame.add(code, entry)
+    content.keep(func, options, entry, record)
+    events.emit(events.EntryAdded(root, len(record.entries), kept_entry))
+    return entry
+
+
+def _capture(
+    func: FunctionType, args: tuple[Any, ...], options: Options, program: Program, record: Record
+) -> tuple[Trace, body.Draft]:
+    """Evaluate the frame. A value that cannot be made again moves the break to where it was made."""
+    force: set[int] = set()
+    numbers = record.numbers.get(id(func.__code__), set()) if options.dynamic is not False else set()
+    for _ in range(MAX_RETRIES):
+        machine = Machine(
+            func, args, numbers=frozenset(numbers), force_break=frozenset(force), is_disabled=is_disabled,
+            all_numbers=options.dynamic is True,
+        )  # fmt: skip
+        trace = machine.run()
+        try:
+            return trace, body.draft(func, program, trace)
+        except NotRebuildable as error:
+            at = trace.born.get(error.key) if error.key is not None else None
+            if at is None or at in force:
+                raise Skip(reasons.NO_OPERATION, f"rebuilding {error.detail}") from None
+            force.add(at)
+    raise Skip(reasons.NO_OPERATION, "values that cannot be rebuilt")
+
+
+def is_disabled(target: Any) -> bool:
+    try:
+        return target in _DISABLED
+    except TypeError:  # neither hashable nor weakly referenced
+        return False
+
+
+def _compile_graph(trace: Trace, made: body.Draft, options: Options, root: CodeType) -> GraphRecord | None:
+    """Hand the captured graph to the backend."""
+    graph: fx.Graph = trace.graph
+    operations = [node for node in graph.nodes if node.op != "placeholder"]
+    if not operations:
+        return None
+    before, after = _graph_modes(trace, operations)
+    if before != after:
+        graph.call_function(torch._C._set_grad_enabled, (before,))
+    graph.output(tuple(made.outputs))
+    examples = []
+    for node, example in zip(trace.placeholders, trace.examples, strict=True):
+        if node.users:
+            examples.append(example)
+        else:
+            graph.erase_node(node)
+    module = fx.GraphModule(torch.nn.Module(), graph)
+    frame.hide(module.forward.__func__.__code__)  # type: ignore[attr-defined]
+
+    def observe(stage: str, detail: str, seconds: float) -> None:
+        events.emit(events.StageEnded(root, stage, seconds, detail))
+
+    compiled = compile_graph(module, examples, options, observe)
+    fn = _restoring_grad_mode(compiled.fn) if before != after or _switches(operations) else compiled.fn
+    call = frame.GraphCall(fn, _is_pure(operations), root.co_qualname)
+    return GraphRecord(_describe_nodes(operations), module.code, compiled, call)
+
+
+def _switches(operations: Sequence[fx.Node]) -> bool:
+    return any(node.target is torch._C._set_grad_enabled for node in operations)
+
+
+def _graph_modes(trace: Trace, operations: Sequence[fx.Node]) -> tuple[bool, bool]:
+    """Grad mode before the graph, and after its last operation."""
+    mode = trace.grad_mode[0]
+    for node in operations:
+        if node.target is torch._C._set_grad_enabled:
+            mode = node.args[0]  # type: ignore[assignment]
+    return trace.grad_mode[0], mode
+
+
+def _restoring_grad_mode(fn: Any) -> Any:
+    """A graph that switches the grad mode must not leave it switched when it fails half way."""
+
+    def run(*args: Any) -> Any:
+        mode = torch.is_grad_enabled()
+        try:
+            return fn(*args)
+        except BaseException:
+            torch._C._set_grad_enabled(mode)
+            raise
+
+    frame.hide(run.__code__)
+    return run
+
+
+def _is_pure(operations: Sequence[fx.Node]) -> bool:
+    """Whether the graph can be run again from the start when it fails: it writes to nothing and draws no numbers."""
+    for node in operations:
+        if metas.writes_to(node.target) or "out" in node.kwargs or metas.name_of(node.target) in _RANDOM:
+            return False
+        if node.kwargs.get("training") is True or metas.name_of(node.target) == "batch_norm":
+            return False
+    return True
+
+
+def _describe_nodes(operations: Sequence[fx.Node]) -> tuple[Any, ...]:
+    rows = []
+    for node in operations:
+        val = node.meta.get("val")
+        shape = f"{str(val.dtype).removeprefix('torch.')}{list(val.shape)}" if isinstance(val, torch.Tensor) else ""
+        target = node.target if isinstance(node.target, str) else metas.name_of(node.target)
+        rows.append((node.name, node.op, target, tuple(n.name for n in node.all_input_nodes),
+                     node.meta.get("position"), shape))  # fmt: skip
+    return tuple(rows)
+
+
+def _kernel_names(graph: GraphRecord | None) -> str:
+    if graph is None:
+        return ""
+    kernels = [kernel for kernel in graph.compiled.kernels if kernel.launched]
+    hits = sum(kernel.cache_hit for kernel in kernels)
+    cached = f", {hits} from the cache" if hits else ""
+    return f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}{cached}" if kernels else graph.compiled.backend
+
+
+def _first_position(trace: Trace) -> Position:
+    for node in trace.graph.nodes:
+        origin = node.meta.get("position")
+        if node.op != "placeholder" and origin is not None and not origin.callers:
+            return origin.position  # type: ignore[no-any-return]
+    return NOWHERE
+
+
+def _ambient_guard(trace: Trace) -> Guard:
+    state = (
+        (torch.is_grad_enabled, trace.grad_mode[0]),
+        (torch.is_inference_mode_enabled, torch.is_inference_mode_enabled()),
+        (torch._C._is_any_autocast_enabled, False),
+        (torch._C._len_torch_function_stack, 0),
+        (torch._C._len_torch_dispatch_stack, 0),
+        (torch.get_default_dtype, torch.get_default_dtype()),
+    )
+    return Guard(Known(None), "STATE", state)
+
+
+def _ordered(guards: Sequence[Guard]) -> list[Guard]:
+    """The ambient state is looked at first: it costs least and decides most."""
+    return sorted(guards, key=lambda guard: guard.kind != "STATE")
+
+
+def _record_entry(
+    program: Program, trace: Trace, graph: GraphRecord | None, built: Any, stages: tuple[Stage, ...], code: CodeType
+) -> CacheEntry:
+    end = trace.end
+    stop = Break(end.position.line, end.reason, end.detail, end.where) if isinstance(end, Broke) else None
+    return CacheEntry(_start_line(program), stop, tuple(trace.guards), built, graph, trace.visited, stages, code)
+
+
+def _start_line(program: Program) -> int | None:
+    """The line where a resume function takes over; None for the function itself."""
+    if program.resumed is None:
+        return None
+    rest = program.resumed.program.body[program.resumed.at :]
+    lines = (getattr(item, "position", NOWHERE).line for item in rest)
+    return next((line for line in lines if line is not None), None)
+
+
+# ---- when it is compiled again -----------------------------------------------------------------------------------------
+def _explain_miss(
+    func: FunctionType, args: tuple[Any, ...], mine: Sequence[frame.Entry], record: Record, options: Options
+) -> None:
+    """Why no entry fits; numbers that differ become symbolic, entries of replaced functions are freed."""
+    code = func.__code__
+    for entry in mine:
+        kept = entry.owner
+        assert isinstance(kept, CacheEntry)
+        found = failing(kept.built, func, args)
+        if found is None or found[0] is None:
+            continue
+        guard, value = found
+        assert guard is not None
+        text = f"{words(guard)}; now {found_words(guard, value)}"
+        count, _ = record.failed.get(words(guard), (0, ""))
+        record.failed[words(guard)] = (count + 1, found_words(guard, value))
+        if entry is mine[0]:
+            record.recompiles.append(text)
+            events.emit(events.GuardFailed(code, text))
+        if guard.kind == "EQUALS" and type(guard.expected) in (int, float) and type(value) is type(guard.expected):
+            record.numbers.setdefault(id(code), set()).add(guard.source)
+        if guard.kind in ("CODE", "CLASS_ATTR") or (guard.kind == "IS" and isinstance(guard.expected, type)):
+            frame.remove(code, entry)  # what it inlined was replaced
+            if kept in record.entries:
+                record.entries.remove(kept)
+
+
+def _give_up(code: CodeType, record: Record, options: Options) -> None:
+    record.full.add(id(code))
+    worst = max(record.failed.items(), key=lambda item: item[1][0], default=("", (0, "")))[0]
+    record.status, record.reason = "eager", f"{reasons.LIMIT.title} ({options.limit} entries); failing guard: {worst}"
+    events.emit(events.LimitReached(code, options.limit, worst))
+
+
+def _broke_error(func: FunctionType, end: Broke) -> CompileError:
+    filename, line = end.where or (func.__code__.co_filename, end.position.line or 0)
+    detail = f" ({end.detail})" if end.detail else ""
+    what = f"fullgraph=True, but {end.reason.title}{detail} breaks the graph [{end.reason.code}]. {end.reason.explanation}"
+    return CompileError("capture", f"{filename}:{line}", what, end.reason.hint)

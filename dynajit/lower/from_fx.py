@@ -1,0 +1,267 @@
+"""A captured graph -> a `Program`: each node is recorded on meta tensors; if all its aten calls lower, it becomes
+values, else it stays the torch-level call it is, so that composite operations keep eager's own path.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from dynajit.lower import ops as _rules
+from dynajit.lower.aten import Call, Record, meta_like, record
+from dynajit.lower.build import SUPPORTED, Unsupported
+from dynajit.lower.ir import Buffer, Origin, Value
+from dynajit.lower.lowering import RESHAPES, lower
+from dynajit.lower.program import Compute, Extern, Item, Program, leaves, tree_map
+
+_ = _rules  # imported for the rules they register
+
+# Nothing is known of what these return, and they may do anything.
+UNKNOWN = object()
+
+_FACTORIES = (
+    "zeros ones full empty arange tensor as_tensor scalar_tensor eye linspace logspace rand randn randint randperm"
+    " empty_strided tril_indices triu_indices"
+)
+FACTORIES = frozenset(_FACTORIES.split())
+# Autograd's bookkeeping: a graph with one of these runs under eager autograd as a whole.
+AUTOGRAD = frozenset(("requires_grad_", "retain_grad", "backward", "register_hook", "detach_"))
+VIEW_OPS = RESHAPES | {
+    torch.ops.aten.permute.default,
+    torch.ops.aten.transpose.int,
+    torch.ops.aten.t.default,
+    torch.ops.aten.expand.default,
+}
+
+
+class NotLowerable(Exception):  # noqa: N818
+    """The whole graph has to run as it stands."""
+
+
+def from_fx(gm: GraphModule, example_inputs: Sequence[Any]) -> Program:
+    """Lower what can be lowered. The grad mode of the caller is not touched."""
+    reader = _Reader()
+    inputs: list[Node] = []
+    for node in gm.graph.nodes:
+        if node.op == "placeholder":
+            reader.placeholder(node, example_inputs[len(inputs)])
+            inputs.append(node)
+        elif node.op == "output":
+            return Program(
+                tuple(inputs), tuple(reader.items), node.args[0], reader.bound, reader.strides, reader.origins
+            )
+        else:
+            reader.call(node)
+    raise NotLowerable("the graph has no output")
+
+
+class _Reader:
+    """What is known while reading a graph, node by node."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.bound: dict[Node, Any] = {}  # nested values, numbers, or UNKNOWN
+        self.metas: dict[Node, Any] = {}  # the same with meta tensors
+        self.values: dict[int, Value] = {}  # id of a meta tensor -> its value
+        self.strides: dict[int, tuple[int, ...]] = {}
+        self.origins: dict[int, Origin] = {}
+        self.kept: list[Any] = []  # so that no id is used twice
+
+    def placeholder(self, node: Node, example: Any) -> None:
+        if not isinstance(example, torch.Tensor):
+            self.bound[node] = self.metas[node] = example
+            return
+        plain = type(example) in (torch.Tensor, torch.nn.Parameter) and example.layout == torch.strided
+        if not plain or example.device.type == "meta" or example.dtype not in SUPPORTED:
+            self.bound[node] = self.metas[node] = UNKNOWN
+            return
+        self._bind_buffers(node, meta_like(example))
+
+    def call(self, node: Node) -> None:
+        if node.op not in ("call_function", "call_method"):
+            raise NotLowerable(f"a {node.op} node")
+        if node.target in AUTOGRAD:
+            raise NotLowerable(f"{node.target} changes what autograd does")
+        if node.target is torch._C._set_grad_enabled:
+            self._extern(node, None, True, "switches the grad mode")
+            return
+        if any(self.metas[source] is UNKNOWN for source in node.all_input_nodes):
+            self._extern(node, UNKNOWN, True, "an operand of unknown kind")
+            return
+        if not self._may_run(node):
+            self._extern(node, UNKNOWN, True, "nothing is known of this function")
+            return
+        args, kwargs = tree_map(self._meta, node.args), tree_map(self._meta, node.kwargs)
+        function = operator.methodcaller(str(node.target), *args[1:], **kwargs) if node.op == "call_method" else None
+        seen = record(function, args[:1], {}) if function else record(node.target, args, kwargs)  # type: ignore[arg-type]
+        self.kept.append((args, seen))
+        if seen.error:
+            self._extern(node, UNKNOWN, True, seen.error)
+            return
+        made = {id(leaf) for call in seen.calls for leaf in leaves(call.result)} - set(self.values)
+        mutates = any(_mutated(call) - made for call in seen.calls)
+        if mutates:
+            self._extern(node, seen.result, True, "writes to a tensor that others may see")
+            return
+        try:
+            result = self._lower(node, seen)
+        except Unsupported as why:
+            self._extern(node, seen.result, False, str(why))
+            return
+        alias = all(call.op in VIEW_OPS for call in seen.calls)
+        self.items.append(Compute(node, result, alias))
+        self.bound[node], self.metas[node] = result, seen.result
+
+    def _may_run(self, node: Node) -> bool:
+        """May this call be tried out? It must not touch the user's world: tensors are meta, so tensor code may."""
+        if any(
+            isinstance(leaf, torch.Tensor) for source in node.all_input_nodes for leaf in leaves(self.metas[source])
+        ):
+            return True
+        if node.op == "call_method":
+            return False
+        target: Any = node.target
+        module = getattr(target, "__module__", None)
+        if module in ("_operator", "math"):
+            return True
+        return (name := getattr(target, "__name__", "")) in FACTORIES and getattr(torch, name, None) is target
+
+    def _meta(self, leaf: Any) -> Any:
+        return self.metas[leaf] if isinstance(leaf, Node) else leaf
+
+    def _extern(self, node: Node, result: Any, barrier: bool, why: str) -> None:
+        if result is UNKNOWN and isinstance(node.meta.get("val"), torch.Tensor):
+            result = meta_like(node.meta["val"])
+        if result is UNKNOWN:
+            self.bound[node] = self.metas[node] = UNKNOWN
+        else:
+            self._bind_buffers(node, result)
+        self.items.append(Extern(node, self.bound[node], barrier, why))
+
+    def _bind_buffers(self, node: Node, result: Any) -> None:
+        """Each tensor of a result is a tensor in memory now, whatever it was before."""
+
+        def bind(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            shape, strides = tuple(leaf.shape), leaf.stride()
+            buffer = Buffer(node.name, shape, strides, leaf.dtype)
+            value = Value("buffer", (), shape, leaf.dtype, buffer)
+            self.values[id(leaf)] = value
+            self.kept.append(leaf)
+            return value
+
+        self.metas[node], self.bound[node] = result, tree_map(bind, result)
+
+    def _lower(self, node: Node, seen: Record) -> Any:
+        """The result of a node as values, all of its calls lowered."""
+        scalars = self._scalars(node)
+        if scalars and (len(seen.calls) != 1 or not _same_numbers(scalars, seen.calls[0])):
+            raise Unsupported("a number of the graph decides more than an element's value")
+        if seen.warned:
+            raise Unsupported("it warns")
+        values = dict(self.values)
+        needed = _needed(seen)
+        origin = _origin(node)
+        for position, call in enumerate(seen.calls):
+            if position not in needed:
+                continue
+            args, kwargs = tree_map(lambda leaf: _value(values, leaf), (call.args, dict(call.kwargs)))
+            if scalars:
+                (name, number), *_rest = scalars
+                args = tuple(_scalar(name, number) if _is(arg, number) else arg for arg in args)
+            result = lower(call.op, args, kwargs, call.result)
+            for leaf, value in zip(leaves(call.result), leaves(result), strict=True):
+                if isinstance(leaf, torch.Tensor):
+                    if tuple(leaf.shape) != value.shape or leaf.dtype != value.dtype:
+                        raise Unsupported(f"{call.op}: lowered to {value.dtype}{value.shape}")
+                    self._name(value, origin)
+                    values[id(leaf)] = value
+                    self.strides.setdefault(value.serial, leaf.stride())
+        if any(not isinstance(leaf, torch.Tensor) for leaf in leaves(seen.result)):
+            raise Unsupported("not only tensors")
+        result = tree_map(lambda leaf: _value(values, leaf), seen.result)
+        self.values = values
+        return result
+
+    def _name(self, value: Value, origin: Origin) -> None:
+        """Put the user's operation down for a value and for what a rule made below it."""
+        stack = [value]
+        while stack:
+            top = stack.pop()
+            if top.op != "buffer" and top.serial not in self.origins:
+                self.origins[top.serial] = origin
+                stack.extend(top.srcs)
+
+    def _scalars(self, node: Node) -> list[tuple[str, Any]]:
+        """The graph's numbers among a node's direct arguments."""
+        if any(leaf for leaf in leaves(node.kwargs) if isinstance(leaf, Node) and not self._is_tensor(leaf)):
+            raise Unsupported("a number of the graph as a keyword")
+        direct = [arg for arg in node.args if isinstance(arg, Node)]
+        nested = [
+            leaf for arg in node.args if not isinstance(arg, Node) for leaf in leaves(arg) if isinstance(leaf, Node)
+        ]
+        if any(not self._is_tensor(leaf) for leaf in nested):
+            raise Unsupported("a number of the graph as a size")
+        return [(arg.name, self.metas[arg]) for arg in direct if not self._is_tensor(arg)]
+
+    def _is_tensor(self, node: Node) -> bool:
+        return all(isinstance(leaf, torch.Tensor) for leaf in leaves(self.metas[node]))
+
+
+def _value(values: dict[int, Value], leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    if id(leaf) not in values:
+        raise Unsupported("a tensor from elsewhere")
+    return values[id(leaf)]
+
+
+def _needed(seen: Record) -> set[int]:
+    """Which calls the result depends on."""
+    wanted = {id(leaf) for leaf in leaves(seen.result)}
+    needed = set()
+    for position in reversed(range(len(seen.calls))):
+        call = seen.calls[position]
+        if any(id(leaf) in wanted for leaf in leaves(call.result) if isinstance(leaf, torch.Tensor)):
+            needed.add(position)
+            wanted |= {id(leaf) for leaf in leaves((call.args, dict(call.kwargs))) if isinstance(leaf, torch.Tensor)}
+    return needed
+
+
+def _mutated(call: Call) -> set[int]:
+    """Ids of the tensors a call writes to."""
+    if not call.op._schema.is_mutable:
+        return set()
+    ids: set[int] = set()
+    for position, argument in enumerate(call.op._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = call.args[position] if position < len(call.args) else call.kwargs.get(argument.name)
+            ids |= {id(leaf) for leaf in leaves(given) if isinstance(leaf, torch.Tensor)}
+    return ids
+
+
+def _is(arg: Any, number: Any) -> bool:
+    return type(arg) is type(number) and (arg == number or arg != arg)
+
+
+def _same_numbers(scalars: list[tuple[str, Any]], call: Call) -> bool:
+    """Is the one number of the graph the one number of the call, so that it can be told which it is?"""
+    numbers = [arg for arg in (*call.args, *call.kwargs.values()) if not isinstance(arg, torch.Tensor)]
+    if len(scalars) != 1 or len(numbers) != 1 or not isinstance(scalars[0][1], (int, float)):
+        return False
+    return not isinstance(numbers[0], bool) and _is(numbers[0], scalars[0][1])
+
+
+def _scalar(name: str, number: int | float) -> Value:
+    return Value("scalar", (), (), torch.int64 if isinstance(number, int) else torch.float64, name)
+
+
+def _origin(node: Node) -> Origin:
+    target: Any = node.target
+    text = str(target) if isinstance(target, str) else getattr(target, "__name__", str(target))
+    return Origin(node.name, text, node.meta.get("position"))

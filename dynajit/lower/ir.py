@@ -1,0 +1,99 @@
+"""The values a lowered graph is made of: frozen nodes of one expression graph over whole tensors.
+
+A `Value` says what each element is; it says nothing about loops or memory. Shapes are those of the example inputs: the
+schedule turns them into loop axes, whose sizes are read from the tensors at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import torch
+
+# The scalar operations, by number of operands. A printer's table has a row for each that it supports.
+_UNARY = (
+    "neg abs sqrt rsqrt reciprocal floor ceil trunc rint not lnot isnan isinf signbit sign"
+    " exp expm1 exp2 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
+    " erf erfc erfinv lgamma digamma"
+)
+_BINARY = (
+    "add sub mul div fmod pow atan2 hypot maximum minimum fmax fmin copysign"
+    " eq ne lt le gt ge and or xor shl shr floordiv remainder"
+)
+UNARY = frozenset(_UNARY.split())
+BINARY = frozenset(_BINARY.split())
+TERNARY = frozenset(("where", "fma"))
+POINTWISE = UNARY | BINARY | TERNARY | {"cast", "copy"}
+VIEWS = frozenset(("permute", "expand", "reshape"))
+LEAVES = frozenset(("buffer", "scalar", "const", "full", "like", "count"))
+REDUCTIONS = frozenset(("sum", "prod", "max", "min", "any", "all"))
+
+_SERIAL = count()
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """op: one of the sets above or "reduce". arg: what the operation needs beside its operands:
+
+    buffer: the `Buffer`; scalar: the name of the graph's number; const, full, like: a Python number;
+    count: dimensions of its operand; permute: the order of dimensions; reduce: (kind, dimensions), which are kept;
+    a mathematical function: how eager computes it (see `lower/ops/pointwise.py`).
+    serial: creation order, which is program order.
+    """
+
+    op: str
+    srcs: tuple[Value, ...]
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    arg: Any = None
+    serial: int = field(default_factory=lambda: next(_SERIAL))
+
+    def __repr__(self) -> str:
+        srcs = ", ".join(f"%{src.serial}" for src in self.srcs)
+        arg = "" if self.arg is None else f" [{self.arg}]"
+        return f"%{self.serial} = {self.op}({srcs}){arg}: {str(self.dtype)[6:]}{list(self.shape)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where in the user's program a value comes from. name: the fx node; text: the operation, for people."""
+
+    name: str
+    text: str
+    position: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A tensor that exists in memory when a kernel runs. strides: of the example, they describe a class of layouts."""
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+
+def is_view(value: Value) -> bool:
+    return value.op in VIEWS
+
+
+def base_of(value: Value) -> Value:
+    """The value that a chain of views looks at."""
+    while value.op in VIEWS:
+        value = value.srcs[0]
+    return value
+
+
+def walk(roots: list[Value]) -> Iterator[Value]:
+    """Every value the roots depend on, in program order."""
+    seen: dict[int, Value] = {}
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if value.serial not in seen:
+            seen[value.serial] = value
+            stack.extend(value.srcs)
+    return iter([seen[serial] for serial in sorted(seen)])

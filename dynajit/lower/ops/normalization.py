@@ -1,0 +1,101 @@
+"""Softmax and the normalisations, taken apart into reductions and elementwise formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from dynajit.lower.build import FLOATS, Unsupported, cast, op, opmath
+from dynajit.lower.ir import Value
+from dynajit.lower.lowering import lowering
+from dynajit.lower.ops.pointwise import vec
+from dynajit.lower.ops.reduction import count, dims_of, moments, reduce
+
+aten: Any = torch.ops.aten
+
+
+def _wide(x: Value) -> Value:
+    if x.dtype not in FLOATS or not x.shape:
+        raise Unsupported("floats of at least one dimension")
+    return cast(x, opmath(x.dtype))
+
+
+@lowering(aten._softmax.default)
+def softmax(x: Value, dim: int, half_to_float: bool) -> Value:
+    wide, dims = _wide(x), dims_of(x, dim)
+    powers = vec("exp", op("sub", wide, reduce("max", wide, dims, True)))
+    return cast(op("div", powers, reduce("sum", powers, dims, True)), x.dtype)
+
+
+@lowering(aten._log_softmax.default)
+def log_softmax(x: Value, dim: int, half_to_float: bool) -> Value:
+    wide, dims = _wide(x), dims_of(x, dim)
+    shifted = op("sub", wide, reduce("max", wide, dims, True))
+    return cast(op("sub", shifted, vec("log", reduce("sum", vec("exp", shifted), dims, True))), x.dtype)
+
+
+@lowering(aten.native_layer_norm.default)
+def layer_norm(
+    x: Value, normalized_shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
+) -> tuple[Value, Value, Value]:
+    rank = len(x.shape)
+    wide, dims = _wide(x), tuple(range(rank - len(normalized_shape), rank))
+    mean, squares = moments(wide, dims)
+    rstd = op("rsqrt", op("add", op("div", squares, count(wide, dims, wide.dtype)), eps))
+    value = op("mul", op("sub", wide, mean), rstd)
+    if weight is not None:
+        value = op("mul", value, cast(weight, wide.dtype))
+    if bias is not None:
+        value = op("add", value, cast(bias, wide.dtype))
+    return cast(value, x.dtype), cast(mean, x.dtype), cast(rstd, x.dtype)
+
+
+@lowering(aten.native_group_norm.default)
+def group_norm(
+    x: Value, weight: Value | None, bias: Value | None, n: int, c: int, hxw: int, group: int, eps: float
+) -> tuple[Value, Value, Value]:
+    if weight is not None and weight.dtype != x.dtype:
+        raise Unsupported("mixed dtypes")
+    wide = _wide(x)
+    split = Value("reshape", (wide,), (n, group, c // group, *x.shape[2:]), wide.dtype)
+    dims = tuple(range(2, len(split.shape)))
+    mean, squares = moments(split, dims)
+    rstd = op("rsqrt", op("add", op("div", squares, count(split, dims, wide.dtype)), eps))
+    value = Value("reshape", (op("mul", op("sub", split, mean), rstd),), x.shape, wide.dtype)
+    for parameter, name in ((weight, "mul"), (bias, "add")):
+        if parameter is not None:
+            value = op(name, value, _channels(cast(parameter, wide.dtype), x))
+    flat = [Value("reshape", (v,), (n, group), wide.dtype) for v in (mean, rstd)]
+    return cast(value, x.dtype), cast(flat[0], x.dtype), cast(flat[1], x.dtype)
+
+
+def _channels(parameter: Value, x: Value) -> Value:
+    """A value of one dimension, standing along dimension 1 of `x`."""
+    return Value("reshape", (parameter,), (*parameter.shape, *([1] * (len(x.shape) - 2))), parameter.dtype)
+
+
+@lowering(aten.native_batch_norm.default, aten._native_batch_norm_legit_no_training.default)
+def batch_norm(
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    *rest: Any,
+) -> tuple[Value, Value, Value]:
+    training, eps = (rest[0], rest[2]) if len(rest) == 3 else (False, rest[1])
+    if training or running_mean is None or running_var is None or x.dtype in (torch.bfloat16, torch.float16):
+        raise Unsupported("batch statistics")
+    if any(p is not None and p.dtype != x.dtype for p in (weight, bias, running_mean, running_var)):
+        raise Unsupported("mixed dtypes")
+    # batch_norm_cpu_collect_linear_and_constant_terms (batch_norm_kernel.cpp): x * alpha + beta.
+    alpha = op("rsqrt", op("add", running_var, eps))
+    if weight is not None:
+        alpha = op("mul", alpha, weight)
+    beta = op("neg", op("mul", running_mean, alpha))
+    if bias is not None:
+        beta = op("sub", bias, op("mul", running_mean, alpha))
+    value = op("add", op("mul", x, _channels(alpha, x)), _channels(beta, x))
+    return value, running_mean, running_var

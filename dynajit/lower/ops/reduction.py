@@ -1,0 +1,141 @@
+"""Reductions. Half types accumulate in float32 and are rounded once, as eager does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dynajit.lower.build import FLOATS, Unsupported, cast, op, opmath
+from dynajit.lower.ir import Value
+from dynajit.lower.lowering import TABLE, lowering
+from dynajit.lower.ops.pointwise import copy
+
+aten: Any = torch.ops.aten
+Dims = Sequence[int] | int | None
+
+
+def dims_of(x: Value, dim: Dims) -> tuple[int, ...]:
+    """Dimensions as positive numbers; None and the empty list mean all of them."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return tuple(range(len(x.shape)))
+    rank = max(len(x.shape), 1)
+    return tuple(sorted({d % rank for d in ([dim] if isinstance(dim, int) else dim)})) if x.shape else ()
+
+
+def reduce(kind: str, x: Value, dims: tuple[int, ...], keepdim: bool) -> Value:
+    """Reduce over dimensions; those of size one only change the shape."""
+    kept = tuple(1 if d in dims else size for d, size in enumerate(x.shape))
+    wide = tuple(d for d in dims if x.shape[d] != 1)
+    value = Value("reduce", (x,), kept, x.dtype, (kind, wide)) if wide else copy(x)
+    if keepdim or not dims:
+        return value
+    shape = tuple(size for d, size in enumerate(x.shape) if d not in dims)
+    return Value("reshape", (value,), shape, value.dtype)
+
+
+def count(x: Value, dims: tuple[int, ...], dtype: torch.dtype) -> Value:
+    """How many elements a reduction over `dims` takes in."""
+    return Value("count", (x,), (), dtype, tuple(d for d in dims if x.shape[d] != 1))
+
+
+@lowering(aten.sum.dim_IntList)
+def sum_dim(x: Value, dim: Dims, keepdim: bool = False, dtype: torch.dtype | None = None) -> Value:
+    result = dtype or (x.dtype if x.dtype.is_floating_point else torch.int64)
+    if result not in FLOATS and x.dtype.is_floating_point:
+        raise Unsupported("float to integer")
+    wide = opmath(result) if result in FLOATS else torch.int64
+    return cast(reduce("sum", cast(x, wide), dims_of(x, dim), keepdim), result)
+
+
+@lowering(aten.sum.default)
+def sum_(x: Value, dtype: torch.dtype | None = None) -> Value:
+    return sum_dim(x, None, False, dtype)
+
+
+@lowering(aten.mean.dim)
+def mean_dim(x: Value, dim: Dims, keepdim: bool = False, dtype: torch.dtype | None = None) -> Value:
+    if (dtype or x.dtype) not in FLOATS:
+        raise Unsupported("mean of integers raises")
+    dims = dims_of(x, dim)
+    total = sum_dim(x, dim, keepdim, dtype)  # rounded to the result's dtype before the division, as eager does
+    inside = opmath(total.dtype)
+    return cast(op("div", cast(total, inside), count(x, dims, inside)), total.dtype)
+
+
+@lowering(aten.mean.default)
+def mean(x: Value, dtype: torch.dtype | None = None) -> Value:
+    return mean_dim(x, None, False, dtype)
+
+
+def _extreme(kind: str) -> Callable[..., Value]:
+    def rule(x: Value, dim: Dims = (), keepdim: bool = False) -> Value:
+        if x.dtype == torch.bool:
+            kind_ = {"max": "any", "min": "all"}[kind]
+            return reduce(kind_, x, dims_of(x, dim), keepdim)
+        wide = opmath(x.dtype) if x.dtype in FLOATS else torch.int64
+        return cast(reduce(kind, cast(x, wide), dims_of(x, dim), keepdim), x.dtype)
+
+    return rule
+
+
+TABLE[aten.amax.default] = TABLE[aten.max.default] = _extreme("max")
+TABLE[aten.amin.default] = TABLE[aten.min.default] = _extreme("min")
+
+
+def _logical(kind: str) -> Callable[..., Value]:
+    def rule(x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+        value = reduce(kind, x if x.dtype == torch.bool else op("ne", x, 0), dims_of(x, dim), keepdim)
+        return cast(value, torch.uint8) if x.dtype == torch.uint8 else value
+
+    return rule
+
+
+for _kind in ("any", "all"):
+    for _overload in ("default", "dim", "dims"):
+        TABLE[getattr(getattr(aten, _kind), _overload)] = _logical(_kind)
+
+
+def moments(x: Value, dims: tuple[int, ...]) -> tuple[Value, Value]:
+    """Mean and sum of squared distances from it, kept dimensions, in two passes over `x` as it is."""
+    n = count(x, dims, x.dtype)
+    mean = op("div", reduce("sum", x, dims, True), n)
+    distance = op("sub", x, mean)
+    return mean, reduce("sum", op("mul", distance, distance), dims, True)
+
+
+@lowering(aten.var_mean.correction)
+def var_mean(x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Value, Value]:
+    """In float64, as eager's WelfordOps accumulates (ReduceOpsKernel.cpp, std_var_kernel)."""
+    if x.dtype not in FLOATS:
+        raise Unsupported("floats only")
+    dims = dims_of(x, dim)
+    wide = cast(x, torch.float64)
+    mean, squares = moments(wide, dims)
+    one = 1.0 if correction is None else float(correction)
+    freedom = op("maximum", op("sub", count(wide, dims, torch.float64), one), 0)
+    return tuple(_without(dims, cast(v, x.dtype), keepdim) for v in (op("div", squares, freedom), mean))  # type: ignore
+
+
+def _without(dims: tuple[int, ...], value: Value, keepdim: bool) -> Value:
+    if keepdim or not dims:
+        return value
+    return Value("reshape", (value,), tuple(s for d, s in enumerate(value.shape) if d not in dims), value.dtype)
+
+
+@lowering(aten.var.correction)
+def var(x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Value:
+    return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+@lowering(aten.std.correction)
+def std(x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Value:
+    dims = dims_of(x, dim)
+    if x.dtype not in FLOATS:
+        raise Unsupported("floats only")
+    wide = cast(x, torch.float64)
+    _, squares = moments(wide, dims)
+    one = 1.0 if correction is None else float(correction)
+    freedom = op("maximum", op("sub", count(wide, dims, torch.float64), one), 0)
+    return _without(dims, cast(op("sqrt", op("div", squares, freedom)), x.dtype), keepdim)

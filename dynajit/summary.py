@@ -1,0 +1,250 @@
+"""From the records of a function to its `Report`."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+
+from dynajit import bytecode, frame, reasons
+from dynajit.backends import KernelInfo, names
+from dynajit.compile import on_miss
+from dynajit.errors import OptionError
+from dynajit.guards.explain import words
+from dynajit.guards.guard import Guard
+from dynajit.options import Options
+from dynajit.records import Break, CacheEntry, Record, known, record_of
+from dynajit.report import (
+    BreakInfo,
+    EntryInfo,
+    GraphInfo,
+    GuardInfo,
+    KernelReport,
+    Line,
+    NodeInfo,
+    Report,
+
+)
+
+
+def check_backend(options: Options) -> None:
+    """An unknown backend is an error when it is named, not at the first call."""
+    if isinstance(options.backend, str) and options.backend not in names():
+        close = difflib.get_close_matches(options.backend, names(), 1)
+        guess = f"; did you mean {close[0]!r}?" if close else ""
+        raise OptionError(f"there is no backend {options.backend!r}: use one of {', '.join(names())}{guess}")
+
+
+def summarise(function: FunctionType, source: Sequence[str] | None = None) -> Report:
+    """The report of a function. `source`: its text, line by line, if `inspect` cannot find it."""
+    code = function.__code__
+    record = known(code)
+    name, filename = function.__qualname__, code.co_filename
+    lines = list(source) if source is not None else _source_of(function)
+    if record is None or not (record.entries or record.status):
+        rows = tuple(Line(code.co_firstlineno + i, text) for i, text in enumerate(lines))
+        return Report(name, filename, code.co_firstlineno, "waiting", source=rows, versions=_versions())
+    return _Summary(record, code).report(name, lines)
+
+
+def _source_of(function: FunctionType) -> list[str]:
+    try:
+        return [line.rstrip("\n") for line in inspect.getsourcelines(function)[0]]
+    except (OSError, TypeError, IndexError):
+        return []
+
+
+def _versions() -> Mapping[str, str]:
+    return {"python": platform.python_version(), "torch": torch.__version__}
+
+
+class _Summary:
+    """Walks the entries of one record once; each method makes one part of the report."""
+
+    def __init__(self, record: Record, code: CodeType) -> None:
+        self.record, self.code = record, code
+        self.entries = list(record.entries)
+        self.graph_of = {}
+        for entry in self.entries:
+            if entry.graph is not None:
+                self.graph_of[id(entry)] = len(self.graph_of)
+
+    def report(self, name: str, lines: Sequence[str]) -> Report:
+        record = self.record
+        breaks = self.breaks()
+        status = record.status or ("partly" if breaks else "compiled")
+        kernels = self.kernels()
+        return Report(
+            name, self.code.co_filename, self.code.co_firstlineno, status, record.reason,
+            source=self.source(lines, breaks, kernels), graphs=self.graphs(kernels), guards=self.guards(),
+            breaks=breaks, kernels=kernels, entries=self.entry_rows(),
+            timeline=tuple(stage for entry in self.entries for stage in entry.stages),
+            recompiles=tuple(record.recompiles), bytecode=bytecode.listing(bytecode.decode(self.code)),
+            versions=_versions(),
+        )  # fmt: skip
+
+    def breaks(self) -> tuple[BreakInfo, ...]:
+        found: dict[tuple[int | None, str], BreakInfo] = {}
+        for entry in self.entries:
+            stop = entry.end
+            if stop is not None and stop.reason is not reasons.UNCAUGHT:
+                found.setdefault((stop.line, stop.reason.code), self._break(stop))
+        return tuple(sorted(found.values(), key=lambda row: row.line or 0))
+
+    def _break(self, stop: Break) -> BreakInfo:
+        reason = stop.reason
+        own = stop.where is None or (stop.where[0] == self.code.co_filename and self._is_own_line(stop.where[1]))
+        where = "" if own or stop.where is None else f"{stop.where[0]}:{stop.where[1]}"
+        return BreakInfo(stop.line, reason.code, reason.title, stop.detail, reason.explanation, reason.hint, where)
+
+    def _is_own_line(self, line: int) -> bool:
+        lines = [n for _, _, n in self.code.co_lines() if n is not None]
+        return bool(lines) and min(lines) <= line <= max(lines)
+
+    def source(
+        self, lines: Sequence[str], breaks: Sequence[BreakInfo], kernels: Sequence[KernelReport]
+    ) -> tuple[Line, ...]:
+        first = self.code.co_firstlineno
+        executable = {n for code in _nested(self.code) for _, _, n in code.co_lines() if n is not None}
+        visited = self._visited()
+        graphs, inlined = self._graphs_by_line()
+        broken = {row.line: row for row in breaks}
+        by_line: dict[int, list[str]] = {}
+        for kernel in kernels:
+            for _, line in kernel.lines:
+                names_here = by_line.setdefault(line, [])
+                if kernel.name not in names_here:
+                    names_here.append(kernel.name)
+        rows = []
+        for number, text in enumerate(lines, first):
+            row = broken.get(number)
+            verdict = "none"
+            if row is not None:
+                verdict = "break"
+            elif number in inlined:
+                verdict = "inlined"
+            elif number in visited:
+                verdict = "captured"
+            elif number in executable and number > first and text.strip():
+                verdict = "eager" if self.entries or self.record.status == "eager" else "none"
+            note = f"{row.title}" + (f" ({row.detail})" if row.detail else "") if row is not None else ""
+            rows.append(Line(number, text, verdict, tuple(graphs.get(number, ())), tuple(by_line.get(number, ())),
+                             note, row.code if row else "", row.hint if row else ""))  # fmt: skip
+        return tuple(rows)
+
+    def _visited(self) -> set[int]:
+        return {line for entry in self.entries for (name, line) in entry.visited if name == self.code.co_filename}
+
+    def _graphs_by_line(self) -> tuple[dict[int, list[int]], set[int]]:
+        by_line: dict[int, list[int]] = {}
+        inlined: set[int] = set()
+        for entry in self.entries:
+            if entry.graph is None:
+                continue
+            index = self.graph_of[id(entry)]
+            for row in entry.graph.nodes:
+                origin = row[4]
+                line = getattr(origin, "root_line", None)
+                if line is None:
+                    continue
+                if index not in by_line.setdefault(line, []):
+                    by_line[line].append(index)
+                if origin.callers:
+                    inlined.add(line)
+        return by_line, inlined
+
+    def graphs(self, kernels: Sequence[KernelReport]) -> tuple[GraphInfo, ...]:
+        found = []
+        for number, entry in enumerate(self.entries):
+            if entry.graph is None:
+                continue
+            index = self.graph_of[id(entry)]
+            nodes = tuple(self._node(row) for row in entry.graph.nodes)
+            compiled = entry.graph.compiled
+            found.append(GraphInfo(index, number, nodes, entry.graph.code, compiled.backend, entry.graph.call.calls,
+                                   entry.graph.call.failures, compiled.notes, compiled.schedule,
+                                   compiled.wrapper))  # fmt: skip
+        return tuple(found)
+
+    def _node(self, row: Sequence[Any]) -> NodeInfo:
+        name, op, target, inputs, origin, shape = row
+        line = getattr(origin, "root_line", None)
+        where = f"{origin.filename}:{origin.line}" if origin is not None and origin.callers else ""
+        return NodeInfo(name, op, target, inputs, line, where, "", shape)
+
+    def guards(self) -> tuple[GuardInfo, ...]:
+        rows = []
+        for number, entry in enumerate(self.entries):
+            for guard in entry.guards:
+                text = words(guard)
+                failed, last = self.record.failed.get(text, (0, ""))
+                line = guard.origin[1] if guard.origin is not None else None
+                rows.append(GuardInfo(text, guard.kind, _source_text(guard), line, number, failed, last))
+        return tuple(rows)
+
+    def kernels(self) -> tuple[KernelReport, ...]:
+        rows = []
+        seen: dict[str, int] = {}
+        for entry in self.entries:
+            if entry.graph is None:
+                continue
+            for kernel in entry.graph.compiled.kernels:
+                rows.append(self._kernel(kernel, self.graph_of[id(entry)], seen))
+        return tuple(rows)
+
+    def _kernel(self, kernel: KernelInfo, graph: int, seen: dict[str, int]) -> KernelReport:
+        lines = tuple(
+            (number, line) for number, origin in kernel.lines if (line := getattr(origin, "root_line", None)) is not None
+        )
+        return KernelReport(kernel.name, kernel.language, kernel.source, kernel.launched, lines, kernel.ops, kernel.reads,
+                            kernel.writes, kernel.seconds, kernel.cache_hit, kernel.note, graph)  # fmt: skip
+
+    def entry_rows(self) -> tuple[EntryInfo, ...]:
+        rows = []
+        for number, entry in enumerate(self.entries):
+            ends = "returns" if entry.end is None else f"breaks at line {entry.end.line}"
+            hits = entry.entry.hits if entry.entry is not None else 0
+            text = bytecode.listing(bytecode.decode(entry.replacement))
+            rows.append(EntryInfo(number, entry.starts, ends, hits, self.graph_of.get(id(entry)), len(entry.guards),
+                                  text))  # fmt: skip
+        return tuple(rows)
+
+
+def _source_text(guard: Guard) -> str:
+    return guard.source.text
+
+
+def _nested(code: CodeType) -> Iterable[CodeType]:
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _nested(const)
+
+
+def explain(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
+    """Run the function once under options of its own and report on the entries that this made."""
+    options = Options(backend="eager")  # not interned: its entries are seen by nobody else
+    code = function.__code__
+    record = record_of(code)
+    was_explicit, before = record.explicit, len(record.entries)
+    record.explicit = True
+    try:
+        frame.Dispatcher(function, options, on_miss)(*args, **kwargs)
+    finally:
+        record.explicit = was_explicit
+    mine = [entry for entry in record.entries[before:] if entry.entry is not None and entry.entry.options is options]
+    shown = Record(record.code, entries=mine, failed=record.failed, status=record.status, reason=record.reason)
+    result = _Summary(shown, code).report(function.__qualname__, _source_of(function))
+    record.entries = [entry for entry in record.entries if entry not in mine]
+    for entry in mine:
+        for owner in (code, *(ref() for ref in record.extra)):
+            if owner is not None and entry.entry is not None:
+                frame.remove(owner, entry.entry)
+    return result
+
+
