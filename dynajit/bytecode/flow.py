@@ -138,9 +138,7 @@ def stack_depths(code: Code) -> dict[int, int]:
 
 def exception_slots(code: Code) -> dict[int, tuple[int, ...]]:
     """Before each reachable index: the stack slots that hold exceptions saved by PUSH_EXC_INFO, outermost first."""
-    return {
-        index: tuple(it.slot for it in stack.kept if it.local is None) for index, stack in _stacks(code).items()
-    }
+    return {index: tuple(it.slot for it in stack.kept if it.local is None) for index, stack in _stacks(code).items()}
 
 
 def handler_depth(code: Code) -> dict[int, int]:
@@ -160,7 +158,7 @@ def deepest(code: Code) -> int:
 
 
 def restores(code: Code) -> dict[int, int]:
-    """The STORE_FASTs that put back what a LOAD_FAST_AND_CLEAR took, be it a value or none, and the index of the latter.
+    """The STORE_FASTs that put back what a LOAD_FAST_AND_CLEAR took, a value or none, and the index of the latter.
 
     Comprehensions that 3.12+ inlines do so around themselves (compile.c, push_inlined_comprehension_state).
     """
@@ -168,7 +166,9 @@ def restores(code: Code) -> dict[int, int]:
     for index, stack in _stacks(code).items():
         item = code.body[index]
         if isinstance(item, Instr) and item.op == "STORE_FAST":
-            out.update({index: it.local for it in stack.kept if it.local is not None and it.slot == stack.depth - 1})
+            for it in stack.kept:
+                if it.local is not None and it.slot == stack.depth - 1:
+                    out[index] = it.local
     return out
 
 

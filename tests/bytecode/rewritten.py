@@ -2,8 +2,8 @@
 
     python rewritten.py PACKAGE REPORT (rewritten | identity) MODULE...
 
-PACKAGE is the folder of dynajit; REPORT is the file that gets the result, as JSON. `identity` copies code objects without
-changing them: what fails then fails because of the hook, and not because of us.
+PACKAGE is the folder of dynajit; REPORT is the file that gets the result, as JSON. `identity` copies code objects
+without changing them: what fails then fails because of the hook, and not because of us.
 """
 
 import gc

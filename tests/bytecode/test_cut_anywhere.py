@@ -1,4 +1,4 @@
-"""A function can be cut in two before any statement outside of an except block: run the first part, hand over, go on."""
+"""A function can be cut in two before any statement outside of an except block: run a part, hand over, go on."""
 
 import contextlib
 import dataclasses
@@ -139,7 +139,7 @@ def late(n, log):
     log.append(n)
     del n
     try:
-        log.append(n)
+        log.append(n)  # noqa: F821
     except UnboundLocalError:
         log.append("unbound")
     return x, log

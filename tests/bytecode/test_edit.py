@@ -253,7 +253,8 @@ def rotated(code, cut):
     prologue = [item for item in code.body[:4] if isinstance(item, Instr) and item.op == "RETURN_GENERATOR"]
     rest = [item for item in code.body if item not in prologue]
     start, middle = Label(), Label()
-    body = [*prologue, Instr("JUMP", target=start), middle, *rest[cut:], start, *rest[:cut], Instr("JUMP", target=middle)]
+    to_start, to_middle = Instr("JUMP", target=start), Instr("JUMP", target=middle)
+    body = [*prologue, to_start, middle, *rest[cut:], start, *rest[:cut], to_middle]
     return dataclasses.replace(code, body=body, regions=[])
 
 
@@ -273,7 +274,7 @@ def test_any_part_of_a_body_may_stand_first(fn, use):
 
 
 def test_constants_are_not_merged():
-    values = [0.0, -0.0, 0, False, 1, True, 1.0, 1j, "1", b"1", (0.0,), (-0.0,), (0,), (False,), None, ..., float("nan")]
+    values = [0.0, -0.0, 0, False, 1, True, 1.0, 1j, "1", b"1", (0.0,), (-0.0,), (0,), (False,), None, float("nan")]
     code = body(*(const(value) for value in values), Instr("BUILD_TUPLE", len(values)), RETURN)
     got = function(code)()
     assert all(a is b for a, b in zip(got, values, strict=True))
@@ -360,7 +361,8 @@ def test_many_locals_and_constants():
     items = []
     for number, name in enumerate(names):
         items += [const(float(number)), store(name)]
-    code = body(*items, *(load(name) for name in names), Instr("BUILD_TUPLE", len(names)), RETURN, varnames=" ".join(names))
+    items += [*(load(name) for name in names), Instr("BUILD_TUPLE", len(names)), RETURN]
+    code = body(*items, varnames=" ".join(names))
     assert function(code)() == tuple(float(number) for number in range(400))
 
 

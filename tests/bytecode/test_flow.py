@@ -22,13 +22,13 @@ def const(value):
     return Instr("LOAD_CONST", value)
 
 
-def by_line(fn, facts, op=None):
-    """From each line of `fn`, counted from its def, to what `facts` says before its first instruction (or first `op`)."""
+def by_line(fn, facts, op):
+    """From each line of `fn`, counted from its def, to what `facts` says before its first reachable `op`."""
     code = decode(fn.__code__)
-    out = {}
+    said, out = facts(code), {}
     for index, item in enumerate(code.body):
-        if isinstance(item, Instr) and item.position.line is not None and index in facts(code) and op in (None, item.op):
-            out.setdefault(item.position.line - code.firstlineno, facts(code)[index])
+        if index in said and isinstance(item, Instr) and item.op == op:
+            out.setdefault(item.position.line - code.firstlineno, said[index])
     return out
 
 
@@ -91,7 +91,7 @@ def handlers(x, y):
     try:
         x = 1
     except KeyError as error:
-        y = 2
+        y = error
         try:
             y = 3
         except ValueError:
@@ -100,7 +100,7 @@ def handlers(x, y):
             y = 5
         with x:
             y = 6
-        for y in x:
+        for y in x:  # noqa: B007
             return 7
     finally:
         x = 8
@@ -127,21 +127,33 @@ def finals(x):
     try:
         return x.first
     finally:
-        try:
-            x.second
-        except KeyError:
-            pass
+        x.second()
 
 
 def test_saved_exceptions_are_where_the_analysis_says():
-    """A finally block stands twice: after an exception, and after none."""
+    """A finally block stands twice: after a return, whose value is on the stack, and after an exception."""
     code = decode(finals.__code__)
+    slots, depths = flow.exception_slots(code), flow.stack_depths(code)
+    second = [index for index, item in enumerate(code.body) if isinstance(item, Instr) and item.arg == "second"]
+    pushed = [index for index, item in enumerate(code.body) if isinstance(item, Instr) and item.op == "PUSH_EXC_INFO"]
+    assert [slots[index] for index in second] == [(), (depths[pushed[0]] - 1,)]
+
+
+def test_saved_exceptions_move_with_a_swap():
+    start, end, handler = Label(), Label(), Label()
+    code = body(
+        start,
+        Instr("RAISE_VARARGS", 0),
+        end,
+        handler,
+        Instr("PUSH_EXC_INFO"),
+        Instr("SWAP", 2),
+        Instr("POP_EXCEPT"),
+        RETURN,
+        regions=(Region(start, end, handler, 0, False),),
+    )
     slots = flow.exception_slots(code)
-    seen = {slots[i] for i, item in enumerate(code.body) if isinstance(item, Instr) and item.arg == "second"}
-    depth = {flow.stack_depths(code)[i] for i, item in enumerate(code.body) if item == Instr("PUSH_EXC_INFO")}
-    assert len(seen) == 2
-    assert min(seen) == ()
-    assert depth <= {1, 2, 3, 4}
+    assert [slots[index] for index in range(5, 9)] == [(), (0,), (1,), ()]
 
 
 # ---- locals ----
@@ -199,7 +211,7 @@ def test_names_read_by_a_handler_are_live_where_it_may_be_entered():
         regions=(Region(start, end, handler, 0, False),),
     )
     live = flow.liveness(code)
-    assert [bool(names) for names in live] == [False, False, False, True, True, True, False, False, False, True, True, False]
+    assert [index for index, names in enumerate(live) if names] == [3, 4, 5, 9, 10]
 
 
 def cells(x, y):
@@ -271,6 +283,23 @@ def test_bound_in_a_handler_is_what_held_before_any_covered_instruction():
         regions=(Region(start, end, handler, 0, False),),
     )
     assert flow.bound(code)[9] == flow.Bound(frozenset(), frozenset("a"))
+
+
+def shadows(x, i):
+    first = [j for j in x]  # noqa: C416
+    i = i + 1
+    second = [i for i in x if i]
+    return first, second, i
+
+
+def test_names_of_comprehensions_do_not_leak():
+    """From 3.12 on they are locals of the function, put away and back around the comprehension."""
+    code = decode(shadows.__code__)
+    live, facts = flow.liveness(code), flow.bound(code)
+    assert live[0] == {"x", "i"}
+    end = max(index for index in facts if isinstance(code.body[index], Instr) and code.body[index].op == "RETURN_VALUE")
+    names = frozenset(("x", "i", "first", "second"))
+    assert facts[end] == flow.Bound(names, names)
 
 
 def signature(a, /, b, *args, c, d=1, **kwargs):

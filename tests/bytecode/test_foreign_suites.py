@@ -11,16 +11,49 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-LANGUAGE = (
-    "test_asyncgen test_augassign test_contextlib test_coroutines test_except_star test_exception_group "
-    "test_exceptions test_fstring test_generators test_genexps test_grammar test_keywordonlyarg test_listcomps "
-    "test_named_expressions test_patma test_positional_only_arg test_raise test_scope test_super test_sys_settrace "
-    "test_traceback test_unpack test_unpack_ex test_with"
-).split()
-LIBRARY = (
-    "test_argparse test_collections test_contextlib_async test_copy test_dataclasses test_difflib test_enum "
-    "test_functools test_heapq test_inspect test_json test_re test_string test_textwrap test_typing"
-).split()
+LANGUAGE = [
+    "test_asyncgen",
+    "test_augassign",
+    "test_contextlib",
+    "test_coroutines",
+    "test_except_star",
+    "test_exception_group",
+    "test_exceptions",
+    "test_fstring",
+    "test_generators",
+    "test_genexps",
+    "test_grammar",
+    "test_keywordonlyarg",
+    "test_listcomps",
+    "test_named_expressions",
+    "test_patma",
+    "test_positional_only_arg",
+    "test_raise",
+    "test_scope",
+    "test_super",
+    "test_sys_settrace",
+    "test_traceback",
+    "test_unpack",
+    "test_unpack_ex",
+    "test_with",
+]
+LIBRARY = [
+    "test_argparse",
+    "test_collections",
+    "test_contextlib_async",
+    "test_copy",
+    "test_dataclasses",
+    "test_difflib",
+    "test_enum",
+    "test_functools",
+    "test_heapq",
+    "test_inspect",
+    "test_json",
+    "test_re",
+    "test_string",
+    "test_textwrap",
+    "test_typing",
+]
 
 
 def run(mode: str, names: list[str], folder: Path) -> dict:

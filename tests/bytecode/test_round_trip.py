@@ -10,10 +10,20 @@ from bodies import code_objects, nested, numbered, same
 from dynajit.bytecode import INSTRUCTIONS, Code, Instr, Label, decode, encode, flow
 
 FOLDERS = ("", "asyncio", "collections", "concurrent/futures", "email", "importlib", "json", "logging", "unittest")
-KEPT = (
-    "co_argcount co_posonlyargcount co_kwonlyargcount co_varnames co_cellvars co_freevars co_flags co_name co_qualname "
-    "co_filename co_firstlineno co_nlocals"
-).split()
+KEPT = [
+    "co_argcount",
+    "co_posonlyargcount",
+    "co_kwonlyargcount",
+    "co_varnames",
+    "co_cellvars",
+    "co_freevars",
+    "co_flags",
+    "co_name",
+    "co_qualname",
+    "co_filename",
+    "co_firstlineno",
+    "co_nlocals",
+]
 
 
 @pytest.mark.parametrize("folder", [*FOLDERS, pytest.param("test", marks=pytest.mark.slow)])
@@ -83,11 +93,10 @@ def lines_traced(fn):
 
 
 def rebuilt(fn):
-    return types.FunctionType(
-        encode(decode(fn.__code__)), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
-    )
+    return types.FunctionType(encode(decode(fn.__code__)), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
 
 
+# fmt: off
 def mixed(n):
     total = 0
     for i in range(n):
@@ -110,7 +119,7 @@ def mixed(n):
             total
             + n
         )
-        if total % 2: continue
+        if total % 2: continue  # noqa: E701
         total += 1
     with open(__file__) as file:
         first = file.readline()
@@ -121,15 +130,22 @@ def mixed(n):
     ]
 
 
+# fmt: on
+
+
 def test_line_events_are_the_same():
     assert lines_traced(rebuilt(mixed)) == lines_traced(mixed)
 
 
+# fmt: off
 def raises(n):
     values = {"a": n}
     return values["a"] + (
         n.missing + 1
     ) + values["b"]
+
+
+# fmt: on
 
 
 def test_traceback_is_the_same():
@@ -145,7 +161,7 @@ def test_traceback_is_the_same():
 def test_positions_hold_for_every_code_unit_of_an_instruction():
     for original in nested(mixed.__code__):
         again = encode(decode(original))
-        positions = [position for position in again.co_positions()]
+        positions = [*again.co_positions()]
         assert len(positions) == len(again.co_code) // 2
         assert set(positions) <= {*original.co_positions()}
 
@@ -162,7 +178,8 @@ def test_a_name_that_is_both_free_and_bound_by_a_comprehension():
 
     def fn():
         a = x
-        return [f() for f in [lambda: x for x in range(3)]], a
+        functions = [lambda: x for x in range(3)]  # noqa: B023
+        return [f() for f in functions], a
 
     assert fn() == rebuilt(fn)()
     assert same(numbered(decode(encode(decode(fn.__code__)))), numbered(decode(fn.__code__)))

@@ -23,7 +23,7 @@ POSITIONS = [
 
 def random_positions():
     rng = random.Random(0)
-    lines = [rng.randrange(1, 10**rng.randrange(1, 7)) for _ in range(500)]
+    lines = [rng.randrange(1, 10 ** rng.randrange(1, 7)) for _ in range(500)]
     return [Position(line, line + rng.randrange(4), rng.randrange(300), rng.randrange(300)) for line in lines]
 
 
