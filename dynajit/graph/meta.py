@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._decomp import global_decomposition_table
+
+from dynajit.graph import pointwise
 
 META = torch.device("meta")
 
@@ -52,6 +56,36 @@ repeat masked_fill_ roll flip mse_loss l1_loss
 EXACT_LAYOUT = frozenset([*_POINTWISE, *_VIEWS, *_REST])
 
 
+def _spare_the_import() -> None:
+    """Keep PyTorch's Python shape rules from importing its compiler.
+
+    Rules wrapped by `torch._disable_dynamo` import torch._dynamo at their first call (1.4 s) to have themselves excluded
+    from its capture, and remember the result as `__dynamo_disable` (torch/_compile.py). Where that compiler is not loaded
+    there is nothing to be excluded from.
+    """
+    if "torch._dynamo" in sys.modules:
+        return
+    for table in global_decomposition_table.values():
+        for rule in table.values():
+            _mark(rule)
+
+
+def _mark(rule: Any) -> None:
+    """Walk through the wrappers of one rule. `__wrapped__` skips some; closures have them all."""
+    code = getattr(rule, "__code__", None)
+    if code is None or hasattr(rule, "__dynamo_disable"):
+        return
+    for name, cell in zip(code.co_freevars, rule.__closure__ or (), strict=True):
+        if name == "fn" and callable(cell.cell_contents):
+            _mark(cell.cell_contents)
+            if code is _DISABLING:
+                cell.cell_contents.__dynamo_disable = cell.cell_contents
+
+
+_DISABLING = torch._disable_dynamo(_mark).__code__
+_spare_the_import()
+
+
 def meta_like(real: torch.Tensor) -> torch.Tensor:
     """A meta tensor with the size, strides, dtype and requires_grad of a real one."""
     meta = torch.empty_strided(
@@ -84,6 +118,10 @@ def run(op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
         return _to(name, args, kwargs)
     elif "device" in kwargs:
         kwargs["device"] = META
+    if not writes_to(target):
+        quick = pointwise.result(name, args, kwargs)
+        if quick is not None:
+            return quick
     if op == "call_method":
         return getattr(args[0], target)(*args[1:], **kwargs)
     return target(*args, **kwargs)
