@@ -27,7 +27,7 @@ def by_line(fn, facts, op):
     code = decode(fn.__code__)
     said, out = facts(code), {}
     for index, item in enumerate(code.body):
-        if index in said and isinstance(item, Instr) and item.op == op:
+        if index in said and isinstance(item, Instr) and item.op == op and item.position.line is not None:
             out.setdefault(item.position.line - code.firstlineno, said[index])
     return out
 
