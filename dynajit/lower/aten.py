@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from dynajit.lower.build import broadcast
+
 META = torch.device("meta")
 
 
@@ -50,6 +52,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if torch.Tag.pointwise in func.tags and not func._schema.is_mutable:
+            result = elementwise(func, args, kwargs)
+            self.calls.append(Call(func, args, kwargs, result))
+            return result
         run_kwargs = {**kwargs, "device": META} if kwargs.get("device") is not None else kwargs
         result = func(*args, **run_kwargs)
         self.calls.append(Call(func, args, kwargs, result))
@@ -72,3 +78,78 @@ def record(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 def meta_like(tensor: torch.Tensor) -> torch.Tensor:
     """A meta tensor with the size, strides and dtype of a real one."""
     return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=META)
+
+
+def elementwise(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    """What an elementwise operation returns.
+
+    Not by running it on meta tensors: that goes through torch._refs, which costs 50-500 us a call and whose promotion
+    wrapper imports torch._dynamo (torch/_prims_common/wrappers.py, _disable_dynamo). The dtype is asked of a real
+    call on single elements.
+    """
+    tensors = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, torch.Tensor)]
+    shape = broadcast([tuple(tensor.shape) for tensor in tensors])
+    signature = (func, tuple(map(_kind, args)), tuple((name, _kind(arg)) for name, arg in kwargs.items()))
+    dtype = _DTYPES.get(signature)
+    if dtype is None:
+        made = func(*map(_one, args), **{name: _one(arg) for name, arg in kwargs.items()})
+        if not isinstance(made, torch.Tensor):
+            raise TypeError(f"{func} returns more than a tensor")
+        dtype = _DTYPES[signature] = made.dtype
+    return torch.empty_strided(shape, elementwise_strides(tensors, shape), dtype=dtype, device=META)
+
+
+_DTYPES: dict[Any, torch.dtype] = {}  # by what promotion looks at; bounded by the number of operations and dtypes
+
+
+def _kind(arg: Any) -> Any:
+    if isinstance(arg, torch.Tensor):
+        return arg.dtype, arg.dim() > 0, torch.get_default_dtype()
+    return arg if isinstance(arg, (str, torch.dtype)) else type(arg)
+
+
+def _one(arg: Any) -> Any:
+    return torch.ones([1] * arg.dim(), dtype=arg.dtype) if isinstance(arg, torch.Tensor) else arg
+
+
+def elementwise_strides(tensors: Sequence[torch.Tensor], shape: Sequence[int]) -> Sequence[int]:
+    """Strides that TensorIterator gives a result: row-major if all operands are, else a common order of dimensions."""
+    order = list(range(len(shape)))[::-1]  # fastest first
+    if len(shape) > 1 and not all(tensor.is_contiguous() for tensor in tensors):
+        strides = [_broadcast_strides(tensor, shape) for tensor in tensors]
+        for i in range(1, len(order)):  # TensorIteratorBase::reorder_dimensions, an insertion sort
+            at = i
+            for other in range(i - 1, -1, -1):
+                swap = _compare(order[other], order[at], strides, shape)
+                if swap < 0:
+                    break
+                if swap > 0:
+                    order[other], order[at] = order[at], order[other]
+                    at = other
+    made, step = [0] * len(shape), 1
+    for dim in order:
+        made[dim] = step
+        step *= max(shape[dim], 1)
+    return made
+
+
+def _broadcast_strides(tensor: torch.Tensor, shape: Sequence[int]) -> list[int]:
+    lead = len(shape) - tensor.dim()
+    own = [
+        0 if size == 1 != wanted else stride
+        for size, stride, wanted in zip(tensor.shape, tensor.stride(), shape[lead:], strict=True)
+    ]
+    return [0] * lead + own
+
+
+def _compare(dim0: int, dim1: int, strides: list[list[int]], shape: Sequence[int]) -> int:
+    """Is dim0 slower (1) or faster (-1) than dim1? The first operand that says something decides."""
+    for stride in strides:
+        a, b = stride[dim0], stride[dim1]
+        if a == 0 or b == 0:
+            continue
+        if a != b:
+            return -1 if a < b else 1
+        if shape[dim0] > shape[dim1]:
+            return 1
+    return 0

@@ -5,7 +5,7 @@ values, else it stays the torch-level call it is, so that composite operations k
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -42,9 +42,9 @@ class NotLowerable(Exception):  # noqa: N818
     """The whole graph has to run as it stands."""
 
 
-def from_fx(gm: GraphModule, example_inputs: Sequence[Any]) -> Program:
-    """Lower what can be lowered. The grad mode of the caller is not touched."""
-    reader = _Reader()
+def from_fx(gm: GraphModule, example_inputs: Sequence[Any], as_they_are: Mapping[str, str] | None = None) -> Program:
+    """Lower what can be lowered. as_they_are: names of nodes that have to run as they stand, with the reason."""
+    reader = _Reader(as_they_are or {})
     inputs: list[Node] = []
     for node in gm.graph.nodes:
         if node.op == "placeholder":
@@ -62,7 +62,8 @@ def from_fx(gm: GraphModule, example_inputs: Sequence[Any]) -> Program:
 class _Reader:
     """What is known while reading a graph, node by node."""
 
-    def __init__(self) -> None:
+    def __init__(self, as_they_are: Mapping[str, str]) -> None:
+        self.as_they_are = as_they_are
         self.items: list[Item] = []
         self.bound: dict[Node, Any] = {}  # nested values, numbers, or UNKNOWN
         self.metas: dict[Node, Any] = {}  # the same with meta tensors
@@ -110,7 +111,8 @@ class _Reader:
         try:
             result = self._lower(node, seen)
         except Unsupported as why:
-            self._extern(node, seen.result, False, str(why))
+            random = any(torch.Tag.nondeterministic_seeded in call.op.tags for call in seen.calls)
+            self._extern(node, seen.result, False, str(why), again=not random)
             return
         alias = all(call.op in VIEW_OPS for call in seen.calls)
         self.items.append(Compute(node, result, alias))
@@ -133,14 +135,14 @@ class _Reader:
     def _meta(self, leaf: Any) -> Any:
         return self.metas[leaf] if isinstance(leaf, Node) else leaf
 
-    def _extern(self, node: Node, result: Any, barrier: bool, why: str) -> None:
+    def _extern(self, node: Node, result: Any, barrier: bool, why: str, again: bool = False) -> None:
         if result is UNKNOWN and isinstance(node.meta.get("val"), torch.Tensor):
             result = meta_like(node.meta["val"])
         if result is UNKNOWN:
             self.bound[node] = self.metas[node] = UNKNOWN
         else:
             self._bind_buffers(node, result)
-        self.items.append(Extern(node, self.bound[node], barrier, why))
+        self.items.append(Extern(node, self.bound[node], barrier, again, why))
 
     def _bind_buffers(self, node: Node, result: Any) -> None:
         """Each tensor of a result is a tensor in memory now, whatever it was before."""
@@ -159,6 +161,8 @@ class _Reader:
 
     def _lower(self, node: Node, seen: Record) -> Any:
         """The result of a node as values, all of its calls lowered."""
+        if node.name in self.as_they_are:
+            raise Unsupported(self.as_they_are[node.name])
         scalars = self._scalars(node)
         if scalars and (len(seen.calls) != 1 or not _same_numbers(scalars, seen.calls[0])):
             raise Unsupported("a number of the graph decides more than an element's value")

@@ -13,11 +13,14 @@ from dynajit.lower.ir import Origin
 
 @dataclass(frozen=True, eq=False)
 class Extern:
-    """A torch-level node that runs as it is. barrier: no read of memory may move across it. why: in words."""
+    """A torch-level node that runs as it is. barrier: no read of memory may move across it. again: running it a second
+    time does no harm. why: in words.
+    """
 
     node: Node
     result: Any
     barrier: bool
+    again: bool
     why: str
 
 

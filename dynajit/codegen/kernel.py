@@ -1,0 +1,301 @@
+"""A group of values as one loop nest: what both printers print, and what a launch has to check and to hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+import torch
+
+from dynajit.lower.ir import VIEWS, Origin, Value, base_of
+from dynajit.schedule.axes import Axes
+from dynajit.schedule.group import Dims, Group
+
+
+@dataclass(frozen=True)
+class Size:
+    """How an axis gets its size at a launch: that of `dim` of input `operand`, divided by the axes `divide`; or `hint`."""
+
+    hint: int
+    operand: int = -1
+    dim: int = -1
+    divide: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a kernel reads or writes. dims: the axes of each of its dimensions. steps: how far one turn of each
+    loop goes, in elements: 0, 1, or None for a number known at the launch. layout: dimensions by falling stride; dense:
+    without gaps. numel, strides: of the example.
+    """
+
+    name: str
+    serial: int
+    dtype: torch.dtype
+    numel: int
+    dims: Dims
+    strides: tuple[int, ...]
+    layout: tuple[int, ...]
+    dense: bool
+    steps: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop over a product of axes that every operand walks with one step."""
+
+    axes: tuple[int, ...]
+    reduced: bool
+    hint: int
+
+
+@dataclass(frozen=True)
+class Stmt:
+    """One value of the loop body. args: serials of values or Python numbers. vary: the loops it depends on."""
+
+    serial: int
+    op: str
+    args: tuple[int | float | bool, ...]
+    literal: tuple[bool, ...]
+    dtype: torch.dtype
+    vary: frozenset[int]
+    arg: object = None
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """inputs: operands that are handed over, read or not. body: statements in program order. stores: (serial, output).
+    scalars: names of the graph's numbers, with their types. pins: (axes, number) pairs that must hold at a launch.
+    """
+
+    name: str
+    sizes: tuple[Size, ...]
+    loops: tuple[Loop, ...]
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    scalars: tuple[tuple[str, torch.dtype], ...]
+    body: tuple[Stmt, ...]
+    stores: tuple[tuple[int, int], ...]
+    pins: tuple[tuple[tuple[int, ...], int], ...]
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (*self.inputs, *self.outputs)
+
+    def signature(self) -> object:
+        """Equal for kernels with the same text but for names: one machine code serves both."""
+        number = {stmt.serial: i for i, stmt in enumerate(self.body)}
+        body = tuple(
+            (
+                stmt.op,
+                tuple(repr(a) if lit else number[int(a)] for a, lit in zip(stmt.args, stmt.literal, strict=True)),
+                stmt.literal,
+                stmt.dtype,
+                stmt.vary,
+                stmt.arg,
+            )
+            for stmt in self.body
+        )
+        operands = tuple((operand.dtype, operand.steps) for operand in self.operands)
+        loops = tuple(loop.reduced for loop in self.loops)
+        stores = tuple((number[serial], k) for serial, k in self.stores)
+        return loops, operands, len(self.inputs), tuple(dtype for _, dtype in self.scalars), body, stores
+
+    @property
+    def reduced(self) -> frozenset[int]:
+        return frozenset(i for i, loop in enumerate(self.loops) if loop.reduced)
+
+
+def build(
+    name: str,
+    group: Group,
+    axes: Axes,
+    stored: set[int],
+    strides: Mapping[int, tuple[int, ...]],
+    origins: Mapping[int, Origin],
+    pins: Mapping[int, Mapping[int, int]],
+) -> Kernel:
+    """The loop nest of a group. `stored` are the values of its body that others read from memory."""
+    number = {axis: i for i, axis in enumerate(axes.resolve(group.domain))}
+
+    def dims_of(dims: Dims) -> Dims:
+        return tuple(tuple(number[axis] for axis in axes.resolve(dim)) for dim in dims)
+
+    inputs: list[Operand] = []
+    load_of: dict[int, int] = {}  # serial of the value that is loaded -> its operand
+    for serial, (load, dims) in sorted(group.loads.items()):
+        base = base_of(load)
+        given = base.arg.strides if base.op == "buffer" else strides.get(base.serial, contiguous(base.shape))
+        load_of[serial] = len(inputs)
+        inputs.append(_operand(_name(base, origins), base, dims_of(dims), given))
+    outputs: list[Operand] = []
+    stores: list[tuple[int, int]] = []
+    for serial in sorted(stored):
+        value = group.body[serial]
+        given = strides.get(serial, contiguous(value.shape))
+        stores.append((serial, len(outputs)))
+        outputs.append(_operand(_name(value, origins), value, dims_of(group.dims[serial]), given))
+
+    sizes = _sizes([axes.size[axis] for axis in number], inputs)
+    reduced = {number[axis] for axis in axes.resolve(group.reduced)}
+    loops = _loops(sizes, reduced, [*outputs, *inputs])
+    inputs = [_with_steps(operand, loops, sizes) for operand in inputs]
+    outputs = [_with_steps(operand, loops, sizes) for operand in outputs]
+    body, scalars = _body(group, loops, dims_of, load_of, inputs, origins)
+    held = [
+        (axes_, size)
+        for serial, by_dim in pins.items()
+        for dims in (group.dims.get(serial) or group.views.get(serial) or (),)
+        for dim, size in by_dim.items()
+        if dim < len(dims) and (axes_ := dims_of(dims)[dim])
+    ]
+    return Kernel(
+        name, sizes, loops, tuple(inputs), tuple(outputs), scalars, body, tuple(stores), tuple(dict.fromkeys(held))
+    )
+
+
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(max(size, 1) for size in shape[i + 1 :]) for i in range(len(shape)))
+
+
+def layout_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
+    """The order of dimensions by falling stride, and whether a tensor so laid out has no gaps."""
+    order = tuple(range(len(shape)))
+    if contiguous(shape) != strides:
+        order = tuple(sorted(order, key=lambda d: (-strides[d], d)))
+    step, dense = 1, True
+    for d in reversed(order):
+        dense = dense and strides[d] == step
+        step *= shape[d]
+    return order, dense
+
+
+def _name(value: Value, origins: Mapping[int, Origin]) -> str:
+    if value.op == "buffer":
+        return str(value.arg.name)
+    return origins[value.serial].name if value.serial in origins else f"v{value.serial}"
+
+
+def _operand(name: str, value: Value, dims: Dims, strides: tuple[int, ...]) -> Operand:
+    layout, dense = layout_of(value.shape, strides)
+    return Operand(name, value.serial, value.dtype, prod(value.shape), dims, strides, layout, dense)
+
+
+def _sizes(hints: list[int], inputs: list[Operand]) -> tuple[Size, ...]:
+    """Where each axis gets its size: a dimension of its own, what is left of a product, or else the example's."""
+    found: dict[int, Size] = {}
+    for k, operand in enumerate(inputs):
+        for d, dim in enumerate(operand.dims):
+            if len(dim) == 1:
+                found.setdefault(dim[0], Size(hints[dim[0]], k, d))
+    products = [(k, d, dim) for k, operand in enumerate(inputs) for d, dim in enumerate(operand.dims) if len(dim) > 1]
+    while len(found) < len(hints):
+        for k, d, dim in products:
+            open_ = [axis for axis in dim if axis not in found]
+            if len(open_) == 1:
+                rest = tuple(axis for axis in dim if axis != open_[0])
+                found[open_[0]] = Size(hints[open_[0]], k, d, rest)
+                break
+        else:
+            in_products = [axis for _, _, dim in products for axis in dim[1:] if axis not in found]
+            axis = in_products[-1] if in_products else next(a for a in range(len(hints)) if a not in found)
+            found[axis] = Size(hints[axis])
+    return tuple(found[axis] for axis in range(len(hints)))
+
+
+def _axis_steps(operand: Operand, sizes: tuple[Size, ...]) -> dict[int, int]:
+    """The stride of each axis for the example."""
+    steps: dict[int, int] = {}
+    for dim, stride in zip(operand.dims, operand.strides, strict=True):
+        for i, axis in enumerate(dim):
+            steps[axis] = stride * prod(sizes[inner].hint for inner in dim[i + 1 :])
+    return steps
+
+
+def _loops(sizes: tuple[Size, ...], reduced: set[int], operands: list[Operand]) -> tuple[Loop, ...]:
+    """Axes ordered by the strides of the widest operands, outputs first, and merged where all operands allow."""
+    steps = [_axis_steps(operand, sizes) for operand in operands]
+    widest = sorted(range(len(operands)), key=lambda k: (-len(steps[k]), k))
+
+    def weight(axis: int) -> tuple[bool, list[int]]:
+        return axis in reduced, [-steps[k].get(axis, 0) for k in widest]
+
+    loops: list[Loop] = []
+    for axis in sorted(range(len(sizes)), key=weight):
+        last = loops[-1] if loops else None
+        if last is not None and last.reduced == (axis in reduced) and _mergeable(last.axes[-1], axis, sizes, steps):
+            loops[-1] = Loop((*last.axes, axis), last.reduced, last.hint * sizes[axis].hint)
+        else:
+            loops.append(Loop((axis,), axis in reduced, sizes[axis].hint))
+    return tuple(loops)
+
+
+def _mergeable(outer: int, inner: int, sizes: tuple[Size, ...], steps: list[dict[int, int]]) -> bool:
+    for step in steps:
+        if (outer in step) != (inner in step):
+            return False
+        if outer in step and step[outer] != step[inner] * sizes[inner].hint:
+            return False
+    return True
+
+
+def _with_steps(operand: Operand, loops: tuple[Loop, ...], sizes: tuple[Size, ...]) -> Operand:
+    steps = _axis_steps(operand, sizes)
+    per_loop: list[int | None] = []
+    for loop in loops:
+        step = steps.get(loop.axes[-1])
+        per_loop.append(0 if step is None else 1 if step == 1 else None)
+    return replace(operand, steps=tuple(per_loop))
+
+
+def _body(
+    group: Group,
+    loops: tuple[Loop, ...],
+    dims_of: object,
+    load_of: dict[int, int],
+    inputs: list[Operand],
+    origins: Mapping[int, Origin],
+) -> tuple[tuple[Stmt, ...], tuple[tuple[str, torch.dtype], ...]]:
+    assert callable(dims_of)
+    loop_of = {axis: i for i, loop in enumerate(loops) for axis in loop.axes}
+    reduced = frozenset(i for i, loop in enumerate(loops) if loop.reduced)
+    made: dict[int, Stmt] = {}
+    numbers: dict[int, float | int | bool] = {}
+    scalars: dict[str, torch.dtype] = {}
+
+    def operand(value: Value) -> int:
+        """The serial under which a source stands in the body: leaves are made on the way, views are looked through."""
+        while value.op in VIEWS and value.serial not in load_of:
+            value = value.srcs[0]
+        serial = value.serial
+        if serial in made or serial in numbers or serial in group.body:
+            return serial
+        if serial in load_of:
+            steps = inputs[load_of[serial]].steps
+            vary = frozenset(i for i, step in enumerate(steps) if step != 0)
+            made[serial] = Stmt(serial, "load", (), (), value.dtype, vary, load_of[serial])
+        elif value.op in ("const", "full", "like"):
+            numbers[serial] = value.arg
+        elif value.op == "scalar":
+            scalars.setdefault(value.arg, value.dtype)
+            made[serial] = Stmt(serial, "scalar", (), (), value.dtype, frozenset(), list(scalars).index(value.arg))
+        else:
+            assert value.op == "count", value
+            shape = dims_of(group.dims[value.srcs[0].serial])
+            over = frozenset(loop_of[axis] for d in value.arg for axis in shape[d])
+            made[serial] = Stmt(serial, "count", (), (), value.dtype, frozenset(), over)
+        return serial
+
+    for serial in sorted(group.body):
+        value = group.body[serial]
+        sources = [operand(src) for src in value.srcs]
+        args = tuple(numbers.get(s, s) for s in sources)
+        literal = tuple(s in numbers for s in sources)
+        vary = frozenset[int]().union(*(made[s].vary for s in sources if s in made))
+        arg = value.arg
+        if value.op == "reduce":
+            vary, arg = vary - reduced, value.arg[0]
+        made[serial] = Stmt(serial, value.op, args, literal, value.dtype, vary, arg, origins.get(serial))
+    return tuple(made.values()), tuple(scalars.items())

@@ -1,0 +1,259 @@
+"""The Python function that calls kernels and everything that runs as it stands: straight-line text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from dynajit.codegen.kernel import Kernel
+from dynajit.lower.ir import Value
+from dynajit.lower.program import Compute, Extern, Program, leaves
+from dynajit.schedule.group import Group
+from dynajit.schedule.needs import Needs
+from dynajit.schedule.order import Step
+
+MISS = "MISS"
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """source: text that defines `call`. constants: objects it names.
+
+    Beside those it needs `eager` (the graph as it stands), `MISS`, `missed` (a list) and the launches by name.
+    """
+
+    source: str
+    constants: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A statement of the wrapper, with the variables it reads and makes."""
+
+    text: str
+    reads: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+
+
+def write(program: Program, needs: Needs, steps: Sequence[Step], kernels: Mapping[int, tuple[str, Kernel]]) -> Wrapper:
+    """The wrapper of a program. kernels: by number of their group, the name of the launch and the kernel.
+
+    `MISS` says that a kernel does not fit these arguments, and that the call may start again another way. Once something
+    ran that must not run twice, a kernel that does not fit is replaced on the spot by the calls it was made from.
+    """
+    return _Writer(program, needs, kernels).write(steps)
+
+
+def owners(program: Program, needs: Needs) -> dict[int, tuple[Node, str]]:
+    """Which node's result a value is, by serial, and where in it: "" or "[1]"."""
+    found: dict[int, tuple[Node, str]] = {}
+    for item in program.items:
+        if isinstance(item, Compute):
+            for tree in (item.result, needs.stored.get(item.node)):
+                for path, leaf in _paths(tree):
+                    if isinstance(leaf, Value):
+                        found.setdefault(leaf.serial, (item.node, path))
+    return found
+
+
+def _paths(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, (tuple, list)):
+        for position, leaf in enumerate(tree):
+            yield from _paths(leaf, f"{path}[{position}]")
+    else:
+        yield path, tree
+
+
+@dataclass
+class _Writer:
+    program: Program
+    needs: Needs
+    kernels: Mapping[int, tuple[str, Kernel]]
+    constants: dict[str, Any] = field(default_factory=dict)
+    variables: dict[int, str] = field(default_factory=dict)  # serial of a value in memory -> variable
+    taken: set[str] = field(default_factory=set)
+
+    def write(self, steps: Sequence[Step]) -> Wrapper:
+        program = self.program
+        self.taken.update(node.name for node in program.bound)
+        self.owners = owners(program, self.needs)
+        for node, tree in program.bound.items():
+            for value in leaves(tree):
+                if isinstance(value, Value) and value.op == "buffer" and value.arg.name == node.name:
+                    self.variables.setdefault(value.serial, node.name)
+        params = [node.name for node in program.inputs]
+        once = {item.node for item in program.items if isinstance(item, Extern) and not item.again}
+        dirty, lines, helpers = False, list[_Line](), list[str]()
+        for step in steps:
+            if isinstance(step, Node):
+                lines.append(_Line(f"{step.name} = {self._run(step)}", tuple(self._read(step)), (step.name,)))
+                dirty = dirty or step in once
+            else:
+                lines += self._launch(step, helpers if dirty else None)
+        result = self._reference(program.output)
+        text = [*self._guard_gradients(params), *_with_deletes(lines, params, result), f"return {result}"]
+        body = "\n".join(f"    {line}" for line in text)
+        source = "\n\n".join([*helpers, f"def call({', '.join(params)}):\n{body}\n"])
+        return Wrapper(source, self.constants)
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+
+    def _name(self, wish: str) -> str:
+        base = re.sub(r"\W", "_", wish)
+        unique, k = base, 1
+        while unique in self.taken:
+            k, unique = k + 1, f"{base}_{k}"
+        self.taken.add(unique)
+        return unique
+
+    def _constant(self, value: Any) -> str:
+        """How a Python object is written: as a literal where that is exact, else under a name of its own."""
+        if value is None or type(value) in (bool, int, str) or value is Ellipsis:
+            return repr(value)
+        if type(value) is float and repr(value) not in ("nan", "inf", "-inf"):
+            return repr(value)
+        if isinstance(value, torch.dtype) and getattr(torch, str(value)[6:], None) is value:
+            self.constants["torch"] = torch
+            return str(value)
+        for known, other in self.constants.items():
+            if other is value:
+                return known
+        name = self._name(f"_{getattr(value, '__name__', type(value).__name__)}")
+        self.constants[name] = value
+        return name
+
+    def _reference(self, tree: Any, plain: bool = False) -> str:
+        """An argument of a call, nodes replaced by variables. plain: each node is a variable of its own name."""
+        refer = partial(self._reference, plain=plain)
+        if isinstance(tree, Node):
+            stored = self.needs.stored.get(tree)
+            return tree.name if plain or stored is None else self._stored(stored)
+        if isinstance(tree, tuple) and not hasattr(tree, "_fields"):
+            return _tuple(map(refer, tree))
+        if isinstance(tree, list):
+            return f"[{', '.join(map(refer, tree))}]"
+        if isinstance(tree, dict):
+            return "{" + ", ".join(f"{self._constant(k)}: {refer(v)}" for k, v in tree.items()) + "}"
+        if isinstance(tree, slice):
+            return f"slice({', '.join(map(refer, (tree.start, tree.stop, tree.step)))})"
+        return self._constant(tree)
+
+    def _stored(self, stored: Any) -> str:
+        if isinstance(stored, Value):
+            return self.variables[stored.serial]
+        return _tuple(map(self._stored, stored)) if isinstance(stored, (tuple, list)) else self._constant(stored)
+
+    def _run(self, node: Node, plain: bool = False) -> str:
+        """The call that a node stands for."""
+        refer = partial(self._reference, plain=plain)
+        args = [refer(arg) for arg in node.args]
+        keywords = [f"{name}={refer(arg)}" for name, arg in node.kwargs.items()]
+        if node.op == "call_method":
+            return f"{args[0]}.{node.target}({', '.join(args[1:] + keywords)})"
+        return f"{self._constant(node.target)}({', '.join(args + keywords)})"
+
+    def _read(self, node: Node) -> list[str]:
+        names: list[str] = []
+        for source in node.all_input_nodes:
+            stored = [v for v in leaves(self.needs.stored.get(source)) if isinstance(v, Value)]
+            names += [self.variables[value.serial] for value in stored] or [source.name]
+        return names
+
+    # -- statements ----------------------------------------------------------------------------------------------
+
+    def _guard_gradients(self, params: list[str]) -> list[str]:
+        tensors = [node.name for node in self.program.inputs if isinstance(self.program.bound[node], Value)]
+        if not tensors:
+            return []
+        self.constants["grad_enabled"] = torch.is_grad_enabled
+        wants = " or ".join(f"{name}.requires_grad" for name in tensors)
+        return [f"if grad_enabled() and ({wants}):", f"    return eager({', '.join(params)})"]
+
+    def _launch(self, group: Group, helpers: list[str] | None) -> list[_Line]:
+        """Call a kernel. helpers: where the text goes of what replaces it; None: the call starts again instead."""
+        name, kernel = self.kernels[group.number]
+        inputs = [self.variables[operand.serial] for operand in kernel.inputs]
+        inputs += [scalar for scalar, _ in kernel.scalars]
+        replacement = None
+        if helpers is not None:
+            text, replacement = self._replacement(name, kernel)
+            helpers.append(text)
+        outputs = []
+        for operand in kernel.outputs:
+            self.variables[operand.serial] = self._output_name(operand.serial)
+            outputs.append(self.variables[operand.serial])
+        target = outputs[0] if len(outputs) == 1 else "results"
+        lines = [_Line(f"{target} = {name}({', '.join(inputs)})", tuple(inputs), (target,))]
+        if replacement is None:
+            lines.append(_Line(f"if {target} is None: return {MISS}"))
+        else:
+            call = f"{name}_eager({', '.join(replacement)})"
+            lines.append(_Line(f"if {target} is None: {target} = {call}", tuple(replacement)))
+        if len(outputs) > 1:
+            lines.append(_Line(f"{', '.join(outputs)} = results", (), tuple(outputs)))
+        return lines
+
+    def _output_name(self, serial: int) -> str:
+        """A node's one tensor keeps the node's name."""
+        node, path = self.owners[serial]
+        return node.name if not path else self._name(node.name + re.sub(r"\W", "_", path.rstrip("]")))
+
+    def _replacement(self, name: str, kernel: Kernel) -> tuple[str, list[str]]:
+        """A function that computes a kernel's outputs by the calls they come from, and the variables it takes."""
+        items = {item.node: item for item in self.program.items if isinstance(item, Compute)}
+        params: dict[str, None] = {}
+        lines: list[str] = []
+        done: set[Node] = set()
+
+        def visit(node: Node) -> None:
+            if node in done:
+                return
+            done.add(node)
+            stored = [v for v in leaves(self.needs.stored.get(node)) if isinstance(v, Value)]
+            if node not in items or node in self.needs.run:
+                params[node.name] = None
+            elif stored and all(v.serial in self.variables for v in stored):
+                params.update(dict.fromkeys(self.variables[v.serial] for v in stored))
+                if self._reference(node) != node.name:
+                    lines.append(f"{node.name} = {self._reference(node)}")
+            else:
+                for source in node.all_input_nodes:
+                    visit(source)
+                lines.append(f"{node.name} = {self._run(node, plain=True)}")
+
+        results = []
+        for operand in kernel.outputs:
+            node, path = self.owners[operand.serial]
+            visit(node)
+            results.append(node.name + path)
+        lines.append(f"missed.append({name!r})")
+        lines.append(f"return {results[0] if len(results) == 1 else _tuple(results)}")
+        body = "\n".join(f"    {line}" for line in lines)
+        return f"def {name}_eager({', '.join(params)}):\n{body}", list(params)
+
+
+def _tuple(items: Any) -> str:
+    texts = list(items)
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def _with_deletes(lines: list[_Line], params: list[str], result: str) -> list[str]:
+    """Drop each variable after its last use, so that memory is free as early as in eager."""
+    kept = {*re.findall(r"\w+", result), *params, "results"}
+    last: dict[str, int] = {}
+    for position, line in enumerate(lines):
+        last.update(dict.fromkeys((*line.reads, *line.makes), position))
+    made: list[str] = []
+    for position, line in enumerate(lines):
+        made.append(line.text)
+        gone = [name for name in dict.fromkeys((*line.reads, *line.makes)) if last[name] == position]
+        gone = [name for name in gone if name not in kept]
+        if gone and not (position + 1 < len(lines) and lines[position + 1].text.startswith("if ")):
+            made.append(f"del {', '.join(gone)}")
+    return made

@@ -1,0 +1,161 @@
+"""Launching a C kernel: read sizes, check what the kernel was made for, allocate results, call.
+
+This is the readable form, in Python. `launch.c` does the same in a tenth of the time; both take a `Plan`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+
+from dynajit.codegen.kernel import Kernel, Operand
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+Launch = Callable[..., Any]  # tensors and numbers in; a tensor, a tuple of them, or None if the kernel does not fit
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A kernel and where its machine code is."""
+
+    kernel: Kernel
+    address: int
+
+
+def python_launch(plan: Plan) -> Launch:
+    """A function that launches the kernel, or returns None if these arguments are not what it was made for."""
+    kernel = plan.kernel
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(plan.address)
+    tensors = len(kernel.inputs)
+
+    def launch(*args: Any) -> Any:
+        given = args[:tensors]
+        for operand, tensor in zip(kernel.inputs, given, strict=True):
+            if not fits(operand, tensor):
+                return None
+        sizes = axis_sizes(kernel, given)
+        if sizes is None:
+            return None
+        steps = []
+        for operand, tensor in zip(kernel.inputs, given, strict=True):
+            found = loop_steps(kernel, operand, tensor.stride(), sizes)
+            if found is None:
+                return None
+            steps += found
+        numbers = number_array(kernel, args[tensors:])
+        if numbers is None:
+            return None
+        outputs = []
+        for operand in kernel.outputs:
+            shape = [prod(sizes[axis] for axis in dim) for dim in operand.dims]
+            strides = output_strides(operand, shape)
+            outputs.append(torch.empty_strided(shape, strides, dtype=operand.dtype))
+            found = loop_steps(kernel, operand, strides, sizes)
+            assert found is not None
+            steps += found
+        extents = [prod(sizes[axis] for axis in loop.axes) for loop in kernel.loops]
+        pointers = (ctypes.c_void_p * (tensors + len(outputs)))(*(t.data_ptr() for t in (*given, *outputs)))
+        numbers_in = (ctypes.c_long * max(len(extents) + len(steps), 1))(*extents, *steps)
+        function(ctypes.addressof(pointers), ctypes.addressof(numbers_in), ctypes.addressof(numbers))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    return launch
+
+
+def fits(operand: Operand, tensor: Any) -> bool:
+    """Is this the kind of tensor, laid out the way, that the kernel was made for?"""
+    if type(tensor) not in PLAIN or tensor.dtype != operand.dtype or tensor.dim() != len(operand.dims):
+        return False
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
+        return False
+    shape, strides = tensor.shape, tensor.stride()
+    order = operand.layout
+    if operand.dense:
+        step = 1
+        for d in reversed(order):
+            if strides[d] != step:
+                return False
+            step *= shape[d]
+        return True
+    for outer, inner in zip(order, order[1:], strict=False):
+        was = operand.strides[outer] - operand.strides[inner]
+        now = strides[outer] - strides[inner]
+        if (was > 0) != (now > 0) or (was == 0) != (now == 0):
+            return False
+    return all((a == 0) == (b == 0) for a, b in zip(strides, operand.strides, strict=True))
+
+
+def axis_sizes(kernel: Kernel, tensors: tuple[Any, ...]) -> list[int] | None:
+    """The size of each axis, or None if some tensor's shape is not the product of axes it should be."""
+    sizes = [0] * len(kernel.sizes)
+    for wanted_divide in (False, True):
+        for axis, size in enumerate(kernel.sizes):
+            if bool(size.divide) != wanted_divide:
+                continue
+            if size.operand < 0:
+                sizes[axis] = size.hint
+            else:
+                sizes[axis] = tensors[size.operand].shape[size.dim]
+                for other in size.divide:
+                    sizes[axis] //= max(sizes[other], 1)
+            if sizes[axis] < 2:  # one and zero have meanings of their own: broadcasting, empty reductions
+                return None
+    for operand, tensor in zip(kernel.inputs, tensors, strict=True):
+        for dim, size in zip(operand.dims, tensor.shape, strict=True):
+            if prod(sizes[axis] for axis in dim) != size:
+                return None
+    if any(prod(sizes[axis] for axis in axes) != number for axes, number in kernel.pins):
+        return None
+    return sizes
+
+
+def loop_steps(kernel: Kernel, operand: Operand, strides: Any, sizes: list[int]) -> list[int] | None:
+    """How far each loop goes in a tensor, or None if it does not walk it as it should."""
+    of_axis: dict[int, int] = {}
+    for dim, stride in zip(operand.dims, strides, strict=True):
+        for axis in reversed(dim):
+            of_axis[axis] = stride
+            stride *= sizes[axis]
+    steps = []
+    for loop, expected in zip(kernel.loops, operand.steps, strict=True):
+        step = of_axis.get(loop.axes[-1], 0)
+        if expected == 1 and step != 1:
+            return None
+        for outer, inner in zip(loop.axes, loop.axes[1:], strict=False):
+            if of_axis.get(outer, 0) != of_axis.get(inner, 0) * sizes[inner]:
+                return None
+        steps.append(step)
+    return steps
+
+
+def output_strides(operand: Operand, shape: list[int]) -> list[int]:
+    """Dense strides in the operand's order of dimensions."""
+    strides, step = [0] * len(shape), 1
+    for d in reversed(operand.layout):
+        strides[d] = step
+        step *= shape[d]
+    return strides
+
+
+class _Number(ctypes.Union):
+    _fields_ = (("f", ctypes.c_double), ("i", ctypes.c_long))
+
+
+def number_array(kernel: Kernel, numbers: tuple[Any, ...]) -> Any:
+    """The graph's numbers as the kernel reads them, or None if one has another type than it was made for."""
+    array = (_Number * max(len(numbers), 1))()
+    for k, ((_, dtype), number) in enumerate(zip(kernel.scalars, numbers, strict=True)):
+        if dtype == torch.int64:
+            if type(number) is not int or not -(2**63) <= number < 2**63:
+                return None
+            array[k].i = number
+        elif type(number) is not float:
+            return None
+        else:
+            array[k].f = number
+    return array
