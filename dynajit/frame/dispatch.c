@@ -451,13 +451,12 @@ dj_note_stack(Thread *thread)
 static PyObject *
 set_observer(PyObject *Py_UNUSED(module), PyObject *fn)
 {
-    Py_XSETREF(observer, fn == Py_None ? NULL : Py_NewRef(fn));
-    Py_RETURN_NONE;
+    return dj_exchange(&observer, fn);
 }
 
 PyMethodDef dj_dispatch_methods[] = {
     {"set_observer", set_observer, METH_O,
      "set_observer($module, fn, /)\n--\n\nfn(what, subject, detail) hears of pure graphs that failed and of new entries "
-     "that do not fit their call."},
+     "that do not fit their call. Returns the one before."},
     {NULL, NULL, 0, NULL},
 };

@@ -355,22 +355,20 @@ PyTypeObject dj_dispatcher_type = {
 static PyObject *
 set_reducer(PyObject *Py_UNUSED(module), PyObject *fn)
 {
-    Py_XSETREF(reducer, fn == Py_None ? NULL : Py_NewRef(fn));
-    Py_RETURN_NONE;
+    return dj_exchange(&reducer, fn);
 }
 
 static PyObject *
 set_traceback_fixer(PyObject *Py_UNUSED(module), PyObject *fn)
 {
-    Py_XSETREF(traceback_fixer, fn == Py_None ? NULL : Py_NewRef(fn));
-    Py_RETURN_NONE;
+    return dj_exchange(&traceback_fixer, fn);
 }
 
 PyMethodDef dj_dispatcher_methods[] = {
     {"set_reducer", set_reducer, METH_O,
-     "set_reducer($module, fn, /)\n--\n\nfn(dispatcher) answers __reduce__, for pickle and copy."},
+     "set_reducer($module, fn, /)\n--\n\nfn(dispatcher) answers __reduce__, for pickle and copy. Returns the one before."},
     {"set_traceback_fixer", set_traceback_fixer, METH_O,
      "set_traceback_fixer($module, fn, /)\n--\n\nfn(exception) is called when one leaves the outermost Dispatcher call "
-     "with a hidden frame in its traceback."},
+     "with a hidden frame in its traceback. Returns the one before."},
     {NULL, NULL, 0, NULL},
 };

@@ -202,6 +202,7 @@ Py_ssize_t dj_slot_count(PyCodeObject *code);
 /* True: slots are filled with new references. False: no exception is set; the original will raise the right one. */
 bool dj_bind(PyFunctionObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **slots);
 void dj_note_stack(Thread *thread);
+PyObject *dj_exchange(PyObject **setting, PyObject *fn); /* store a function or None; returns what was there */
 extern PyMethodDef dj_dispatch_methods[], dj_dispatcher_methods[];
 
 /* ---- hook.c: the PEP 523 evaluator ---- */

@@ -39,11 +39,22 @@ static PyTypeObject missing_type = {
     .tp_methods = missing_methods,
 };
 
+PyObject *
+dj_exchange(PyObject **setting, PyObject *fn)
+{
+    PyObject *before = *setting;
+    if (fn != Py_None && !PyCallable_Check(fn)) {
+        PyErr_Format(PyExc_TypeError, "expected a callable or None, not %.100s", Py_TYPE(fn)->tp_name);
+        return NULL;
+    }
+    *setting = fn == Py_None ? NULL : Py_NewRef(fn);
+    return before == NULL ? Py_NewRef(Py_None) : before;
+}
+
 static PyObject *
 set_code_equal(PyObject *Py_UNUSED(module), PyObject *fn)
 {
-    Py_XSETREF(dj_code_equal, fn == Py_None ? NULL : Py_NewRef(fn));
-    Py_RETURN_NONE;
+    return dj_exchange(&dj_code_equal, fn);
 }
 
 static PyObject *
@@ -55,7 +66,7 @@ version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 
 static PyMethodDef methods[] = {
     {"set_code_equal", set_code_equal, METH_O,
-     "set_code_equal($module, fn, /)\n--\n\nfn(actual, expected) decides whether two code objects do the same."},
+     "set_code_equal($module, fn, /)\n--\n\nfn(actual, expected) decides whether two code objects do the same. Returns the one before."},
     {"configure", dj_configure, METH_O,
      "configure($module, torch, /)\n--\n\nFind in the imported torch what TENSOR checks need; True if by the C shim."},
     {"shim_active", dj_shim_active, METH_NOARGS,
