@@ -16,9 +16,11 @@ from torch import fx
 from dynajit import content, events, frame, reasons
 from dynajit.backends import CompiledGraph, compile_graph
 from dynajit.bytecode import NOWHERE, Position
+from dynajit.bytecode.flow import reachable, successors
 from dynajit.errors import CompileError, InternalError, Skip
 from dynajit.evaluate import Machine
 from dynajit.evaluate.program import Program, program_of
+from dynajit.evaluate.recording import PYTHON_SAFE
 from dynajit.evaluate.skip import is_library
 from dynajit.graph import meta as metas
 from dynajit.guards.build import build
@@ -29,7 +31,7 @@ from dynajit.records import Break, CacheEntry, GraphRecord, Record, record_of
 from dynajit.report import Stage
 from dynajit.rewrite import body
 from dynajit.rewrite.reload import NotRebuildable
-from dynajit.source import Known
+from dynajit.source import Known, Local, Source
 from dynajit.trace import Broke, Trace
 
 _DISABLED: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -145,7 +147,7 @@ def _capture(
     for _ in range(MAX_RETRIES):
         machine = Machine(
             func, args, numbers=frozenset(numbers), force_break=frozenset(force), is_disabled=is_disabled,
-            all_numbers=options.dynamic is True,
+            all_numbers=options.dynamic is True or (options.dynamic is None and _goes_round(program)),
         )  # fmt: skip
         trace = machine.run()
         try:
@@ -158,6 +160,15 @@ def _capture(
     raise Skip(reasons.NO_OPERATION, "values that cannot be rebuilt")
 
 
+def _goes_round(program: Program) -> bool:
+    """Whether a resume function starts inside a loop: numbers that it is handed change from turn to turn."""
+    if program.resumed is None:
+        return False
+    root, at = program.resumed.program, program.resumed.at
+    follow = successors(root.code)
+    return at in reachable(root.code, follow[at])
+
+
 def is_disabled(target: Any) -> bool:
     try:
         return target in _DISABLED
@@ -168,6 +179,9 @@ def is_disabled(target: Any) -> bool:
 def _compile_graph(trace: Trace, made: body.Draft, options: Options, root: CodeType) -> GraphRecord | None:
     """Hand the captured graph to the backend."""
     graph: fx.Graph = trace.graph
+    for node in reversed(graph.nodes):  # arithmetic of numbers that only guards depend on
+        if node.target in PYTHON_SAFE and not node.users and node not in made.outputs and _is_number(node):
+            graph.erase_node(node)
     operations = [node for node in graph.nodes if node.op != "placeholder"]
     if not operations:
         return None
@@ -191,6 +205,10 @@ def _compile_graph(trace: Trace, made: body.Draft, options: Options, root: CodeT
     fn = _restoring_grad_mode(compiled.fn) if before != after or _switches(operations) else compiled.fn
     call = frame.GraphCall(fn, _is_pure(operations), root.co_qualname)
     return GraphRecord(_describe_nodes(operations), module.code, compiled, call)
+
+
+def _is_number(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), (int, float))
 
 
 def _switches(operations: Sequence[fx.Node]) -> bool:
@@ -314,11 +332,29 @@ def _explain_miss(
             record.recompiles.append(text)
             events.emit(events.GuardFailed(code, text))
         if guard.kind == "EQUALS" and type(guard.expected) in (int, float) and type(value) is type(guard.expected):
-            record.numbers.setdefault(id(code), set()).add(guard.source)
+            record.numbers.setdefault(id(code), set()).update([guard.source, *_changed_numbers(kept.guards, args)])
         if guard.kind in ("CODE", "CLASS_ATTR") or (guard.kind == "IS" and isinstance(guard.expected, type)):
             frame.remove(code, entry)  # what it inlined was replaced
             if kept in record.entries:
                 record.entries.remove(kept)
+
+
+def _changed_numbers(guards: Sequence[Guard], args: tuple[Any, ...]) -> list[Source]:
+    """Every number that is not what an entry expects: they are likely to change together."""
+    return [
+        guard.source
+        for guard in guards
+        if guard.kind == "EQUALS" and type(guard.expected) in (int, float) and _number_now(guard, args) != guard.expected
+    ]
+
+
+def _number_now(guard: Guard, args: tuple[Any, ...]) -> Any:
+    """The number in this call, where it is an argument; elsewhere only the guard that failed is known to differ."""
+    source = guard.source
+    if isinstance(source, Local):
+        value = args[source.slot]
+        return value if type(value) is type(guard.expected) else guard.expected
+    return guard.expected
 
 
 def _give_up(code: CodeType, record: Record, options: Options) -> None:

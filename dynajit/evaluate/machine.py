@@ -347,7 +347,11 @@ class Machine:
         return self.call(self.getattr(owner, name), args, {})
 
     def getattr(self, owner: Value, name: str) -> Value:
-        return self.realize(owner).getattr(self, name)
+        owner = self.realize(owner)
+        if name == "__class__":
+            cls = owner.python_type()
+            return self.wrap(cls, Known(cls))
+        return owner.getattr(self, name)
 
     def is_true(self, value: Value) -> bool:
         return operators.truth(self, self.realize(value))
@@ -411,7 +415,7 @@ class Machine:
         return namespace if isinstance(namespace, dict) else vars(namespace)
 
 
-_BY_VALUE = frozenset({"EQUALS", "LENGTH", "KEYS", "SET_EQUALS"})
+_BY_VALUE = frozenset({"EQUALS", "LENGTH", "KEYS", "SET_EQUALS", "RELATION"})
 
 
 def _guard_key(source: Source, kind: str, expected: Any, name: str) -> tuple[Any, ...]:

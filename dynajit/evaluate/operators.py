@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
+from dynajit.evaluate.recording import PYTHON_SAFE, operand_text
+from dynajit.guards.guard import Relation
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold, is_known, plain
 from dynajit.values.instance import InstanceValue
@@ -44,7 +46,7 @@ UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 def truth(m: Machine, value: Value) -> bool:
     if isinstance(value, SymbolicNumber):
-        value = m.specialise(value)
+        return truth(m, compare(m, "!=", value, Constant(0)))
     return value.truth(m)
 
 
@@ -57,7 +59,7 @@ def _symbolic(m: Machine, function: Any, left: Value, right: Value) -> Value | N
         return m.record("call_function", function, (left, right), {})
     plain_numbers = all(isinstance(v, SymbolicNumber) or type(getattr(v, "value", None)) in (int, float)
                         for v in (left, right))  # fmt: skip
-    if plain_numbers and function in (operator.add, operator.sub, operator.mul):
+    if plain_numbers and function in PYTHON_SAFE:
         return m.record("call_function", function, (left, right), {})
     return None
 
@@ -153,8 +155,23 @@ def _special_methods(m: Machine, symbol: str, name: str, left: Value, right: Val
     raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
 
 
+def _relation(m: Machine, symbol: str, left: Value, right: Value) -> Value | None:
+    """A comparison of symbolic numbers of one root: which way it went is guarded, not the number."""
+    roots = {root[0]: root for value in (left, right) if isinstance(value, SymbolicNumber) for root in value.roots}
+    texts = [operand_text(value) for value in (left, right)]
+    if len(roots) != 1 or None in texts:
+        return None
+    sides = [value.example if isinstance(value, SymbolicNumber) else value.value for value in (left, right)]  # type: ignore[attr-defined]
+    outcome = bool(COMPARE[symbol][0](*sides))
+    m.guard(next(iter(roots)), "RELATION", Relation(f"{texts[0]} {symbol} {texts[1]}", outcome))
+    return Constant(outcome)
+
+
 def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     function, name, mirrored = COMPARE[symbol]
+    found = _relation(m, symbol, left, right)
+    if found is not None:
+        return found
     left, right = (v if isinstance(o, TensorValue) else m.specialise(v) for v, o in ((left, right), (right, left)))
     tensors = isinstance(left, TensorValue) or isinstance(right, TensorValue)
     if tensors and not isinstance(left, InstanceValue) and not isinstance(right, InstanceValue):

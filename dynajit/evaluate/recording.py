@@ -30,7 +30,9 @@ SCALAR_SAFE = frozenset({
     "rsub", "true_divide", "subtract", "multiply", "divide", "fill", "clamp", "masked_fill", "where", "neg", "full_like",
     "maximum", "minimum",
 })  # fmt: skip
-PYTHON_SAFE = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg})
+_SYMBOLS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
+            operator.mod: "%"}  # fmt: skip
+PYTHON_SAFE = frozenset([*_SYMBOLS, operator.neg])
 
 
 def constant(m: Machine, obj: Any) -> Value:
@@ -68,14 +70,14 @@ def graph_input(m: Machine, obj: torch.Tensor, source: Source) -> Value:
 
 def symbolic_number(m: Machine, obj: Any, source: Source) -> Value | None:
     """An int or float that differed between calls becomes an input of the graph."""
-    wanted = source in m.numbers or (m.all_numbers and isinstance(source.root, Local))
+    wanted = source in m.numbers or (m.all_numbers and isinstance(source, Local))
     if not wanted or (isinstance(obj, float) and not math.isfinite(obj)):
         return None
     m.guard(source, "TYPE_IS", type(obj))
     node = m.recorder.placeholder(source.text, m.origin())
     node.meta["val"] = obj
     m.input_sources[node] = (source, obj)
-    return SymbolicNumber(node, obj, ((source, obj),), source=source)
+    return SymbolicNumber(node, obj, ((source, obj),), "v", source=source)
 
 
 def specialise(m: Machine, value: Value) -> Value:
@@ -85,6 +87,21 @@ def specialise(m: Machine, value: Value) -> Value:
     for source, obj in value.roots:
         m.guard(source, "EQUALS", obj)
     return Constant(value.example)
+
+
+def relation_text(target: Any, operands: Sequence[Any], roots: int) -> str | None:
+    """How a computed number follows from its one root, as Python text."""
+    symbol = _SYMBOLS.get(target)
+    parts = [operand_text(value) for value in operands]
+    if symbol is None or roots != 1 or len(parts) != 2 or None in parts:
+        return None
+    return f"({parts[0]} {symbol} {parts[1]})"
+
+
+def operand_text(value: Value) -> str | None:
+    if isinstance(value, SymbolicNumber):
+        return value.text
+    return repr(value.value) if isinstance(value, Constant) and type(value.value) in (int, float) else None
 
 
 class Arguments:
@@ -127,7 +144,7 @@ class Arguments:
 def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
     """Add `target(*args, **kwargs)` to the graph. What it returns is known from a call on meta tensors."""
     name = metas.name_of(target)
-    converter = Arguments(m, name in SCALAR_SAFE)
+    converter = Arguments(m, name in SCALAR_SAFE or (_is_python_safe(target) and not _any_tensor(m, args)))
     pairs = [converter.convert(arg) for arg in args]
     named = {key: converter.convert(arg) for key, arg in kwargs.items()}
     real_args, meta_args = [p[0] for p in pairs], [p[1] for p in pairs]
@@ -144,7 +161,15 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     except Exception as error:
         raise _failed(name, error, converter.tensors) from None
     exact = metas.is_exact(target, all(value.exact_layout for value in converter.tensors))
-    return _Result(m, converter, device, exact, metas.writes_to(target)).value(node, result)
+    return _Result(m, converter, args, device, exact, metas.writes_to(target)).value(node, result)
+
+
+def _is_python_safe(target: Any) -> bool:
+    return callable(target) and getattr(target, "__module__", "") == "_operator" and target in PYTHON_SAFE
+
+
+def _any_tensor(m: Machine, args: Sequence[Any]) -> bool:
+    return any(isinstance(m.realize(arg), TensorValue) for arg in args)
 
 
 def _failed(name: str, error: Exception, tensors: Sequence[TensorValue]) -> GraphBreak:
@@ -158,9 +183,11 @@ def _failed(name: str, error: Exception, tensors: Sequence[TensorValue]) -> Grap
 class _Result:
     """From what the meta call returned to values."""
 
-    def __init__(self, m: Machine, converter: Arguments, device: torch.device, exact: bool, writes: bool) -> None:
+    def __init__(
+        self, m: Machine, converter: Arguments, operands: Sequence[Any], device: torch.device, exact: bool, writes: bool
+    ) -> None:
         self.m, self.device, self.exact, self.writes = m, device, exact, writes
-        self.numbers = converter.numbers
+        self.numbers, self.operands = converter.numbers, operands
         self.known = {id(value.meta): value for value in converter.tensors}
 
     def value(self, node: Any, result: Any) -> Value:
@@ -169,7 +196,7 @@ class _Result:
         if self.numbers and type(result) in (int, float):
             node.meta["val"] = result
             roots = dict.fromkeys(root for number in self.numbers for root in number.roots)
-            return SymbolicNumber(node, result, tuple(roots))
+            return SymbolicNumber(node, result, tuple(roots), relation_text(node.target, self.operands, len(roots)))
         if any(True for _ in metas.tensors_in(result)):
             return self.sequence(node, result)
         if result is None or result is NotImplemented:

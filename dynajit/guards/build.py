@@ -106,6 +106,10 @@ def _set_equals(builder: _Builder, guard: Guard) -> None:
     builder.check(guard, frame.PREDICATE, functools.partial(operator.eq, guard.expected))
 
 
+def _relation(builder: _Builder, guard: Guard) -> None:
+    builder.check(guard, frame.PREDICATE, guard.expected.predicate())
+
+
 def _pair(kind: int) -> Callable[[_Builder, Guard], None]:
     def build(builder: _Builder, guard: Guard) -> None:
         builder.node(guard.expected)
@@ -136,6 +140,7 @@ KINDS: dict[str, Callable[[_Builder, Guard], None]] = {
     "STATE": _plain(frame.STATE),
     "TENSOR": _tensor,
     "SET_EQUALS": _set_equals,
+    "RELATION": _relation,
     "ITEM_ABSENT": _item_absent,
     "INSTANCE_ABSENT": _instance_absent,
     "CLASS_ATTR": _class_attr,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import FunctionType
 from typing import Any
 
@@ -50,6 +51,9 @@ def words(guard: Guard) -> str:
             return f"the keys of {source} are {_short(list(expected))}"
         case "SET_EQUALS":
             return f"{source} == {_short(set(expected))}"
+        case "RELATION":
+            text = re.sub(r"\bv\b", source, expected.text)
+            return text if expected.value else f"not {text}"
         case "IS":
             return f"{source} is {_name(expected)}"
         case "CODE":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,19 @@ class Guard:
     expected: Any = None
     name: str = ""
     origin: tuple[str, int | None] | None = None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A comparison that went one way: `text`, over the number `v`, was `value`."""
+
+    text: str
+    value: bool
+
+    def predicate(self) -> Callable[[Any], bool]:
+        """The check. The text was made by the evaluator from operators and numbers alone."""
+        made: Callable[[Any], bool] = eval(f"lambda v: ({self.text}) is {self.value}")
+        return made
 
 
 NO_CONJUGATE = 4  # flag of a TENSOR check: neither a conjugate nor a negative view

@@ -93,6 +93,11 @@ def _restore_frame(program: Program, trace: Trace, end: Broke, emit: Reload) -> 
             emit.load(contents)
             stores.append(Instr("STORE_DEREF", name))
     emit.finish()
+    if points_of(root).sees_locals:
+        for source in trace.inputs:
+            emit.load_source(source)
+            emit.instruction("POP_TOP")
+        emit.out += [Instr("DELETE_FAST", name) for name in emit.temporaries()]
     emit.out += reversed(stores)
     for name in arguments(code):
         if name in code.cellvars:
@@ -131,7 +136,8 @@ def _native(program: Program, end: Broke) -> tuple[list[Instr | Label], list[Reg
         slots = after if not jump else _effect(instr, nulls, jump=True)
         _stub(points, program, label, target, slots, entry, items, regions)
     if exits:
-        probe = replace(code, body=items, regions=regions)
+        ends = [item for label in exit_labels.values() for item in (label, Instr("JUMP", target=label))]
+        probe = replace(code, body=[*items, *ends], regions=regions)
         start = places(probe)[here]
         facts = bound(probe, Bound(names, names), start)
         where = {item.target: i for i, item in enumerate(items) if isinstance(item, Instr) and item.op == "JUMP"}

@@ -139,6 +139,10 @@ class Reload:
     def later(self, action: Callable[[], None]) -> None:
         self._later.append(action)
 
+    def temporaries(self) -> list[str]:
+        """Locals that the user's program does not have."""
+        return [*self.inputs.values(), *self.outputs.values(), *self._made.values()]
+
     def finish(self) -> None:
         """Do what was put off: filling objects that may refer to each other."""
         while self._later:

@@ -8,7 +8,7 @@ from dynajit import reasons
 from dynajit.bytecode import Instr
 from dynajit.errors import GraphBreak
 from dynajit.rewrite.reload import Reload
-from dynajit.source import FreeCell
+from dynajit.source import FreeCell, Item
 from dynajit.trace import Trace
 from dynajit.values.base import NULL, Value
 from dynajit.values.builtin import NamespaceValue
@@ -18,7 +18,7 @@ from dynajit.values.context import GradContext
 from dynajit.values.instance import DELETED, InstanceValue, raw_attr
 from dynajit.values.mapping import DictValue, Items
 from dynajit.values.module import ModuleValue
-from dynajit.values.sequence import ListValue
+from dynajit.values.sequence import Appended, ListValue
 from dynajit.values.sets import SetValue
 
 
@@ -29,7 +29,16 @@ def replay(trace: Trace, emit: Reload) -> None:
 
 
 def _replay_one(emit: Reload, value: Value, before: Any, after: Any) -> None:
-    if isinstance(value, ListValue):
+    if isinstance(value, ListValue) and isinstance(after, Appended):
+        emit.load(value)
+        for item in after:
+            emit.load(item)
+        emit.build("BUILD_TUPLE", len(after))
+        emit.instruction("LIST_EXTEND", 1)
+        emit.instruction("POP_TOP")
+    elif isinstance(value, ListValue):
+        if _was_only_read(value, before, after):
+            return
         for item in after:
             emit.load(item)
         emit.build("BUILD_LIST", len(after))
@@ -51,6 +60,14 @@ def _replay_one(emit: Reload, value: Value, before: Any, after: Any) -> None:
         _store_attr(emit, value, "prev", Constant(after))
     else:
         raise GraphBreak(reasons.NO_OPERATION, f"repeating a change of {value.describe()}")
+
+
+def _was_only_read(value: ListValue, before: Any, after: Any) -> bool:
+    """The list's items were looked at, and are what they were."""
+    assert value.obj is not None
+    if not isinstance(before, Appended) or len(after) != len(value.obj):
+        return False
+    return all(item.source == Item(value.source, i) for i, item in enumerate(after) if value.source is not None)
 
 
 def _replay_dict(emit: Reload, value: DictValue, before: Items, after: Items) -> None:

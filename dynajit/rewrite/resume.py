@@ -37,6 +37,7 @@ class ResumePoints:
         self.program = program
         self.depths = stack_depths(program.code)
         self.live = liveness(program.code)
+        self.sees_locals = bool(_SEES_ITS_LOCALS & set(program.original.co_names))
         self._made: dict[Point, frame.Resume] = {}
 
     def get(self, point: Point) -> frame.Resume:
@@ -50,7 +51,7 @@ class ResumePoints:
         """(bound, maybe bound) locals that a resume function at `at` needs, in the order of the frame's slots."""
         code = self.program.code
         cells = {*code.cellvars, *code.freevars}
-        everything = bool(_SEES_ITS_LOCALS & set(self.program.original.co_names))
+        everything = self.sees_locals
         first = code.varnames[:1] if "__class__" in code.freevars else []  # super() looks for self in the first slot
 
         def keep(name: str) -> bool:

@@ -42,6 +42,10 @@ class BuiltinValue(Value):
         self.missing(f"attribute {name!r}")
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        if isinstance(self.fn, types.MethodDescriptorType) and args:  # such as str.lower
+            owner = m.realize(args[0])
+            if issubclass(owner.python_type(), self.fn.__objclass__):
+                return m.call(m.getattr(owner, self.fn.__name__), args[1:], kwargs)
         raise GraphBreak(reasons.OPAQUE_CALL, self.describe())
 
     def reload(self, emit: Emitter) -> None:

@@ -209,12 +209,14 @@ class SliceValue(Value):
 class SymbolicNumber(Value):
     """A Python number that is an input of the graph, or computed from such inputs.
 
-    node: its place in the graph. example: its value in this call. roots: the sources it depends on.
+    node: its place in the graph. example: its value in this call. roots: the sources it depends on, with their values.
+    text: how it is computed from its root `v`, when there is exactly one.
     """
 
     node: Any
     example: Any
     roots: tuple[tuple[Source, Any], ...]
+    text: str | None = None
 
     kind = "number"
 

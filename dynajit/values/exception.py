@@ -10,7 +10,7 @@ from typing import Any
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.values.base import Emitter, Tracer, Value
-from dynajit.values.constant import Constant, as_plain
+from dynajit.values.constant import UNKNOWN, Constant, as_plain
 from dynajit.values.instance import InstanceValue
 from dynajit.values.sequence import TupleValue
 
@@ -46,10 +46,10 @@ class ExceptionValue(InstanceValue):
         if "__str__" in _own_names(self.cls):
             raise GraphBreak(reasons.NO_OPERATION, f"str() of {self.describe()}")
         known = as_plain(m, TupleValue(self.args(m)))
-        try:
-            return Constant(str(self.cls(*known)))
-        except Exception:
-            raise GraphBreak(reasons.NO_OPERATION, f"str() of {self.describe()}") from None
+        if known is UNKNOWN:
+            raise GraphBreak(reasons.NO_OPERATION, f"str() of {self.describe()}")
+        base = next(cls for cls in self.cls.__mro__ if cls in _BUILTIN_EXCEPTIONS)
+        return Constant(str(base(*known)))
 
     def truth(self, m: Tracer) -> bool:
         return True

@@ -58,7 +58,7 @@ class TupleValue(Value):
         return self.cls(values) if self.cls is torch.Size else self.cls(*values)
 
     def getattr(self, m: Tracer, name: str) -> Value:
-        fields = getattr(self.cls, "_fields", ())
+        fields = field_names(self.cls)
         if name in fields:
             return self.items[fields.index(name)]
         if name == "_fields":
@@ -100,6 +100,12 @@ class TupleValue(Value):
             emit.call(self.cls, TupleValue(self.items))
 
 
+def field_names(cls: type) -> tuple[str, ...]:
+    """The names of a named tuple's items, or of those of a result of PyTorch such as `torch.return_types.max`."""
+    names: tuple[str, ...] = getattr(cls, "_fields", ())
+    return names or (tuple(getattr(cls, "__match_args__", ())) if hasattr(cls, "n_sequence_fields") else ())
+
+
 def _as_instance(m: Tracer, value: TupleValue) -> Value:
     raise GraphBreak(reasons.NO_OPERATION, f"a method of the named tuple {value.cls.__name__}")
 
@@ -107,11 +113,16 @@ def _as_instance(m: Tracer, value: TupleValue) -> Value:
 TUPLE_METHODS = frozenset({"index", "count", "_replace", "_asdict"})
 
 
+class Appended(tuple[Value, ...]):
+    """Contents of an existing list of which nothing was read: what was appended. Its length is not guarded."""
+
+
 @dataclass(frozen=True, eq=False)
 class ListValue(Handle):
-    """A list. Its contents are a tuple of values."""
+    """A list. Its contents are a tuple of values. obj: the real list, if it existed before the frame."""
 
     cls: type = list
+    obj: list[Any] | None = None
 
     kind = "list"
 
@@ -120,6 +131,13 @@ class ListValue(Handle):
 
     def items_now(self, m: Tracer) -> tuple[Value, ...]:
         items: tuple[Value, ...] = m.heap[self.key]
+        if isinstance(items, Appended):
+            assert self.source is not None
+            assert self.obj is not None
+            m.guard(self.source, "LENGTH", len(self.obj))
+            before = tuple(m.wrap(item, Item(self.source, i)) for i, item in enumerate(self.obj))
+            items = before + tuple(items)
+            m.heap.put(self.key, items)
         return items
 
     def getattr(self, m: Tracer, name: str) -> Value:
@@ -228,12 +246,12 @@ def _index(m: Tracer, items: tuple[Value, ...], text: str, item: Value, *bounds:
 
 
 def _append(m: Tracer, owner: ListValue, item: Value) -> Value:
-    m.heap.put(owner.key, (*owner.items_now(m), item))
-    return Constant(None)
+    return _extend(m, owner, TupleValue((item,)))
 
 
 def _extend(m: Tracer, owner: ListValue, items: Value) -> Value:
-    m.heap.put(owner.key, owner.items_now(m) + m.unpack(items))
+    more, now = m.unpack(items), m.heap[owner.key]
+    m.heap.put(owner.key, Appended((*now, *more)) if isinstance(now, Appended) else now + more)
     return Constant(None)
 
 
@@ -368,10 +386,9 @@ def wrap_list(m: Tracer, obj: list[Any], source: Source) -> Value:
     if known is not None:
         return known
     m.guard(source, "TYPE_IS", list)
-    m.guard(source, "LENGTH", len(obj))
     key = m.new_key()
-    m.heap.new(key, tuple(m.wrap(item, Item(source, i)) for i, item in enumerate(obj)), existing=True)
-    value = ListValue(key, source=source)
+    m.heap.new(key, Appended(), existing=True)
+    value = ListValue(key, list, obj, source=source)
     m.remember_handle(obj, value)
     return value
 

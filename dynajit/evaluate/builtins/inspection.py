@@ -193,7 +193,10 @@ def module_getattr(m: Machine, owner: Value, name: Value) -> Value:
     return owner.getattr(m, plain(m, name))
 
 
-@builtin(BaseException.__init__, Exception.__init__)
+_EXCEPTIONS = [cls for cls in vars(builtins).values() if isinstance(cls, type) and issubclass(cls, BaseException)]
+
+
+@builtin(*dict.fromkeys(cls.__init__ for cls in _EXCEPTIONS))
 def exception_init(m: Machine, owner: Value, *args: Value) -> None:
     assert isinstance(owner, ExceptionValue)
     m.heap.put(owner.key, {**owner.overlay(m), "args": TupleValue(args)})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dynajit import reasons
 from dynajit.bytecode import Instr
+from dynajit.errors import GraphBreak
 from dynajit.evaluate.machine import Machine
 from dynajit.evaluate.op import op
 from dynajit.values.base import Value
@@ -51,47 +53,52 @@ def _at(m: Machine, depth: int) -> Value:
 
 @op("LIST_APPEND", lazy=True)
 def list_append(m: Machine, instr: Instr, item: Value) -> None:
-    owner = _at(m, instr.arg)
+    owner = m.realize(_at(m, instr.arg))
     assert isinstance(owner, ListValue)
     LIST_METHODS["append"](m, owner, item)
 
 
 @op("LIST_EXTEND")
 def list_extend(m: Machine, instr: Instr, items: Value) -> None:
-    owner = _at(m, instr.arg)
+    owner = m.realize(_at(m, instr.arg))
     assert isinstance(owner, ListValue)
     LIST_METHODS["extend"](m, owner, items)
 
 
 @op("SET_ADD")
 def set_add(m: Machine, instr: Instr, item: Value) -> None:
-    owner = _at(m, instr.arg)
+    owner = m.realize(_at(m, instr.arg))
+    if owner.source is not None:
+        raise GraphBreak(reasons.NO_OPERATION, "adding to a set that a comprehension builds")
     assert isinstance(owner, SetValue)
     SET_METHODS["add"](m, owner, item)
 
 
 @op("SET_UPDATE")
 def set_update(m: Machine, instr: Instr, items: Value) -> None:
-    owner = _at(m, instr.arg)
+    owner = m.realize(_at(m, instr.arg))
     assert isinstance(owner, SetValue)
     SET_METHODS["update"](m, owner, items)
 
 
 @op("MAP_ADD", pops=lambda instr: 2)
 def map_add(m: Machine, instr: Instr, key: Value, value: Value) -> None:
-    m.frame.stack[-instr.arg - 2].setitem(m, key, value)
+    owner = m.frame.stack[-instr.arg - 2]
+    if owner.source is not None:
+        raise GraphBreak(reasons.NO_OPERATION, "adding to a dict that a comprehension builds")
+    owner.setitem(m, key, value)
 
 
 @op("DICT_UPDATE")
 def dict_update(m: Machine, instr: Instr, other: Value) -> None:
-    owner = _at(m, instr.arg)
+    owner = m.realize(_at(m, instr.arg))
     assert isinstance(owner, DictValue)
     update(m, owner, other)
 
 
 @op("DICT_MERGE")
 def dict_merge(m: Machine, instr: Instr, other: Value) -> None:
-    owner = _at(m, instr.arg)
+    owner = m.realize(_at(m, instr.arg))
     assert isinstance(owner, DictValue)
     for key, value in pairs(m, other):
         if owner.contains(m, key):
