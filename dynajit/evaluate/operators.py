@@ -156,7 +156,15 @@ def _special_methods(m: Machine, symbol: str, name: str, left: Value, right: Val
 
 
 def _relation(m: Machine, symbol: str, left: Value, right: Value) -> Value | None:
-    """A comparison of symbolic numbers of one root: which way it went is guarded, not the number."""
+    """A comparison of symbolic numbers: which way it went is guarded, not the number.
+
+    That takes one root. Of two, the one that has not changed so far (or the right one) gives up being symbolic.
+    """
+    if isinstance(left, SymbolicNumber) and isinstance(right, SymbolicNumber) and left.roots != right.roots:
+        if all(source in m.numbers for source, _ in right.roots):
+            left = m.specialise(left)
+        else:
+            right = m.specialise(right)
     roots = {root[0]: root for value in (left, right) if isinstance(value, SymbolicNumber) for root in value.roots}
     texts = [operand_text(value) for value in (left, right)]
     if len(roots) != 1 or None in texts:

@@ -45,7 +45,7 @@ def a_break_inside_for(x):
     return x
 
 
-@program(T(3), graphs=3, breaks="DJ-B001 DJ-B001 DJ-B001")
+@program(T(3), graphs=2, breaks="DJ-B001 DJ-B001")
 def a_break_inside_while(x):
     n = 0
     while n < 3:
