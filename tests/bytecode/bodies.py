@@ -12,6 +12,7 @@ from typing import Any
 
 from dynajit.bytecode import Code, Instr, Label, Position, Region, encode
 
+ROOT = Path(__file__).parents[2]
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 
 
@@ -79,7 +80,8 @@ def numbered(code: Code) -> list[Any]:
 
 
 def same(left: list[Any], right: list[Any]) -> bool:
-    """Equal, and constants of the same type, 0.0 and -0.0 apart."""
-    if len(left) != len(right):
+    """Equal, with arguments of the same type, and 0.0 and -0.0 apart."""
+    if left != right:
         return False
-    return all(a == b and repr(a) == repr(b) for a, b in zip(left, right, strict=True))
+    pairs = ((a[1], b[1]) for a, b in zip(left, right, strict=True) if isinstance(a, tuple))
+    return all(a is b or (type(a) is type(b) and repr(a) == repr(b)) for a, b in pairs)

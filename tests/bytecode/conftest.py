@@ -5,9 +5,7 @@ import sys
 import types
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-
 if importlib.util.find_spec("torch") is None and "dynajit" not in sys.modules:
     package = types.ModuleType("dynajit")
-    package.__path__ = [str(ROOT / "dynajit")]
+    package.__path__ = [str(Path(__file__).parents[2] / "dynajit")]
     sys.modules["dynajit"] = package

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from conftest import ROOT
+from bodies import ROOT
 
 PROGRAM = """
 import sys, types

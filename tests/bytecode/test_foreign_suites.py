@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from bodies import ROOT
 
 LANGUAGE = [
     "test_asyncgen",
