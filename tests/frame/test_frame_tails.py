@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import sys
 import weakref
@@ -61,7 +62,8 @@ def test_a_hundred_thousand_turns(breaks: bool) -> None:
     assert dispatcher(1000, 0) == ("stopped", 0, 1000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert dispatcher(100_000, 0) == ("stopped", 0, 100_000)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2048  # KiB
+    if "DYNAJIT_FRAME_ASAN" not in os.environ:  # the address sanitizer keeps freed memory
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2048  # KiB
     assert len(dispatcher.misses) == 1
     assert not frame.evaluator_installed()
 
