@@ -40,7 +40,7 @@ def entry(
 class Misses(list[tuple[Any, ...]]):
     """An on_miss that records what it was asked and answers from a list, then with None."""
 
-    def __init__(self, *answers: frame.Entry | None | Callable[..., frame.Entry | None]) -> None:
+    def __init__(self, *answers: frame.Entry | Callable[..., frame.Entry | None] | None) -> None:
         super().__init__()
         self.answers = list(answers)
 

@@ -104,7 +104,9 @@ def test_callees_of_callees_are_intercepted_and_missed_frames_run_on() -> None:
 def test_a_replacement_that_breaks_has_its_callees_intercepted_and_another_has_not() -> None:
     inner = fresh()
     for breaks in (False, True):
-        dispatcher = compiled(fresh(), entry(lambda x, inner: inner(x), [(-1, frame.CONST, inner, ())], [0], breaks=breaks))
+        dispatcher = compiled(
+            fresh(), entry(lambda x, inner: inner(x), [(-1, frame.CONST, inner, ())], [0], breaks=breaks)
+        )
         assert dispatcher(1) == ("leaf", 1)
         assert asked_about(dispatcher) == ["leaf"] * (1 + breaks)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import subprocess
 import sys
 import threading
 import weakref
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pytest
-from framekit import OPTIONS, Misses, calling, compiled, entry, flat
+from framekit import OPTIONS, Misses, compiled, entry, flat
 
 from dynajit import frame
 
@@ -199,11 +199,9 @@ def test_the_evaluator_leaks_nothing() -> None:
         leaf(x, 1, x, k=x)
         replaced(x, 1, x, k=x)
         for fn in (leaf, unbound):
-            try:
+            with contextlib.suppress(LookupError, UnboundLocalError):
                 fn(None if fn is leaf else x)
-            except (LookupError, UnboundLocalError):
-                pass
-        return list(one for one in (x, x))
+        return sum(1 for one in (x, x) if one)
 
     dispatcher = frame.Dispatcher(body, OPTIONS, lambda *args: None)  # type: ignore[arg-type]
     watched = [leaf, leaf.__code__, replaced, replaced.__code__, unbound, x, dispatcher, body.__code__]
@@ -349,7 +347,7 @@ def test_the_interpreter_ends_cleanly(name: str) -> None:
 
 
 def test_a_sub_interpreter_is_refused() -> None:
-    program = PRELUDE + """
+    program = """
 try:
     import _xxsubinterpreters as interpreters
 except ImportError:
@@ -363,13 +361,13 @@ except ImportError as error:
 ''')
 print(result)
 """
-    program = program.replace("import dynajit.frame._hook", repr_of_import())
+    program = PRELUDE + program.replace("import dynajit.frame._hook", import_of_hook())
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "refused"
 
 
-def repr_of_import() -> str:
+def import_of_hook() -> str:
     path = list(sys.modules["dynajit"].__path__)
     return (
         "import sys, types; p = types.ModuleType('dynajit'); "
@@ -400,7 +398,7 @@ def test_eight_threads() -> None:
 
     def work(index: int) -> None:
         try:
-            for round_ in range(20):
+            for _ in range(20):
                 if index % 4 == 3:  # a thread that runs no compiled code is not intercepted
                     plain_capturing.append(frame.is_capturing())
                     assert body(300) == expected
@@ -488,5 +486,3 @@ def test_a_function_in_a_small_thread_stack() -> None:
     finally:
         threading.stack_size(before)
     assert results == ["ended"]
-
-
