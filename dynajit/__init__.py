@@ -1,9 +1,23 @@
 """A compiler for PyTorch code written in notebooks: the public names, nothing else."""
 
+import importlib
+from typing import Any
+
 from dynajit.api import compile, disable, explain, graph_break, is_compiling, report, reset
 from dynajit.errors import CompileError, LoweringError, OptionError, ToolchainError
 
 __version__ = "0.1.0"
+
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext dynajit` is what people try: it loads kernel_ext."""
+    importlib.import_module("kernel_ext").load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    importlib.import_module("kernel_ext").unload_ipython_extension(shell)
+
 
 __all__ = [
     "CompileError",

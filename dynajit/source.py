@@ -6,6 +6,7 @@ expression a user would write, and names the accessor by which `frame.Check` wal
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -235,6 +236,21 @@ class Item(Step):
 
     def __hash__(self) -> int:
         return hash((self.base, self.key))
+
+
+@dataclass(frozen=True)
+class Call(Step):
+    """What a function of the compiler returns for the object."""
+
+    function: Callable[[Any], Any]
+
+    @property
+    def accessor(self) -> tuple[int, Any]:
+        return frame.CALL, self.function
+
+    @property
+    def text(self) -> str:
+        return f"{self.function.__name__}({self.base.text})"
 
 
 def global_name(name: str) -> Source:

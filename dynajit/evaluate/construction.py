@@ -14,8 +14,9 @@ from dynajit.frame import MISSING
 from dynajit.source import Known
 from dynajit.values import exception
 from dynajit.values.base import Value
+from dynajit.values.dict_instance import DictInstance, builtin_call, is_dict_class, new_dict_instance
 from dynajit.values.function import FunctionValue
-from dynajit.values.instance import is_modelled, new_instance, raw_attr
+from dynajit.values.instance import InstanceValue, is_modelled, new_instance, raw_attr
 from dynajit.values.klass import lookup
 from dynajit.values.sequence import TupleValue
 
@@ -29,17 +30,26 @@ def construct(m: Machine, cls: type, args: Sequence[Value], kwargs: Mapping[str,
         return exception.construct(m, cls, args, kwargs)
     if issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__.__code__.co_filename.startswith("<"):
         return _named_tuple(m, cls, args, kwargs)
-    if type(cls).__call__ is not type.__call__ or not is_modelled(cls) or issubclass(cls, nn.Module):
+    plain_metaclass = raw_attr(type(cls), "__call__") is type.__dict__["__call__"]
+    if plain_metaclass and is_dict_class(cls):
+        return _initialised(m, new_dict_instance(m, cls), args, kwargs)
+    if not plain_metaclass or not is_modelled(cls) or issubclass(cls, nn.Module):
         raise GraphBreak(reasons.OPAQUE_CALL, f"making a {cls.__qualname__}")
     if raw_attr(cls, "__new__") is not object.__new__ or getattr(cls, "__abstractmethods__", None):
         raise GraphBreak(reasons.OPAQUE_CALL, f"making a {cls.__qualname__} (__new__)")
     if raw_attr(cls, "__del__") is not MISSING:
         raise GraphBreak(reasons.OPAQUE_CALL, f"making a {cls.__qualname__} (__del__)")
     lookup(m, cls, "__new__")
-    value = new_instance(m, cls)
+    return _initialised(m, new_instance(m, cls), args, kwargs)
+
+
+def _initialised(m: Machine, value: InstanceValue, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+    cls = value.cls
     init = lookup(m, cls, "__init__")
     if isinstance(init, types.FunctionType):
         m.call(FunctionValue(init, source=Known(init)), [value, *args], kwargs)
+    elif isinstance(value, DictInstance):
+        builtin_call(m, value, "__init__", args, kwargs)
     elif args or kwargs:
         raise GraphBreak(reasons.UNCAUGHT, f"TypeError: {cls.__qualname__}() takes no arguments")
     return value

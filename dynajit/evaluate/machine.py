@@ -26,6 +26,7 @@ from dynajit.values.base import NULL, Handle, Lazy, Value
 from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue, existing_cell
 from dynajit.values.constant import Constant
+from dynajit.values.dict_instance import DictInstance, builtin_call
 from dynajit.values.exception import construct
 from dynajit.values.function import Callee
 from dynajit.values.heap import Heap
@@ -345,6 +346,12 @@ class Machine:
 
     def call_method(self, owner: Value, name: str, *args: Value) -> Value:
         return self.call(self.getattr(owner, name), args, {})
+
+    def call_builtin_method(
+        self, owner: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]
+    ) -> Value:
+        assert isinstance(owner, DictInstance)
+        return builtin_call(self, owner, name, args, kwargs)
 
     def getattr(self, owner: Value, name: str) -> Value:
         owner = self.realize(owner)

@@ -15,7 +15,7 @@ from dynajit.graph import meta as metas
 from dynajit.guards.guard import tensor_spec
 from dynajit.source import Local, Source
 from dynajit.values.base import Value
-from dynajit.values.constant import Constant, SliceValue, SymbolicNumber, is_plain
+from dynajit.values.constant import TRUSTED, Constant, SliceValue, SymbolicNumber, is_plain
 from dynajit.values.klass import ClassValue
 from dynajit.values.mapping import DictValue, new_dict
 from dynajit.values.sequence import ListValue, TupleValue, new_list
@@ -39,7 +39,7 @@ def constant(m: Machine, obj: Any) -> Value:
     """A value for an object that the evaluator has computed itself."""
     if isinstance(obj, (tuple, torch.Size)):
         return TupleValue(tuple(constant(m, item) for item in obj), type(obj))
-    if is_plain(obj) or isinstance(obj, (torch.finfo, torch.iinfo)):
+    if is_plain(obj) or isinstance(obj, TRUSTED):
         return Constant(obj)
     if isinstance(obj, list):
         return new_list(m, [constant(m, item) for item in obj])

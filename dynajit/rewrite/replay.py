@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
+from contextvars import ContextVar
 from typing import Any
 
 from dynajit import reasons
@@ -15,6 +17,7 @@ from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue
 from dynajit.values.constant import Constant
 from dynajit.values.context import GradContext
+from dynajit.values.contextvar import ContextVarValue
 from dynajit.values.instance import DELETED, InstanceValue, raw_attr
 from dynajit.values.mapping import DictValue, Items
 from dynajit.values.module import ModuleValue
@@ -56,10 +59,19 @@ def _replay_one(emit: Reload, value: Value, before: Any, after: Any) -> None:
         _replay_cell(emit, value, after)
     elif isinstance(value, NamespaceValue):
         _replay_namespace(emit, value, after)
+    elif isinstance(value, ContextVarValue):
+        if after is NULL:
+            raise GraphBreak(reasons.NO_OPERATION, "clearing a context variable")
+        emit.call(_set_variable, value, after)
+        emit.instruction("POP_TOP")
     elif isinstance(value, GradContext):
         _store_attr(emit, value, "prev", Constant(after))
     else:
         raise GraphBreak(reasons.NO_OPERATION, f"repeating a change of {value.describe()}")
+
+
+def _set_variable(variable: ContextVar[Any], value: Any) -> None:
+    variable.set(value)
 
 
 def _was_only_read(value: ListValue, before: Any, after: Any) -> bool:
@@ -71,6 +83,10 @@ def _was_only_read(value: ListValue, before: Any, after: Any) -> bool:
 
 
 def _replay_dict(emit: Reload, value: DictValue, before: Items, after: Items) -> None:
+    if value.cls not in (dict, OrderedDict, defaultdict):  # its own __setitem__ was evaluated already
+        emit.call(_set_items, value, *(part for pair in after.values() for part in pair))
+        emit.instruction("POP_TOP")
+        return
     kept = [name for name in before if name in after]
     in_order = list(after)[: len(kept)] == kept
     if in_order:
@@ -90,6 +106,13 @@ def _replay_dict(emit: Reload, value: DictValue, before: Items, after: Items) ->
             emit.load(value)
             emit.load(key)
             emit.instruction("STORE_SUBSCR")
+
+
+def _set_items(target: dict[Any, Any], *parts: Any) -> None:
+    base = OrderedDict if isinstance(target, OrderedDict) else dict
+    base.clear(target)
+    for key, value in zip(parts[::2], parts[1::2], strict=True):
+        base.__setitem__(target, key, value)
 
 
 def _set_elements(target: set[Any], *elements: Any) -> None:

@@ -44,8 +44,14 @@ class BuiltinValue(Value):
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
         if isinstance(self.fn, types.MethodDescriptorType) and args:  # such as str.lower
             owner = m.realize(args[0])
+            if hasattr(owner, "storage"):
+                return m.call_builtin_method(owner, self.fn.__name__, args[1:], kwargs)
             if issubclass(owner.python_type(), self.fn.__objclass__):
                 return m.call(m.getattr(owner, self.fn.__name__), args[1:], kwargs)
+        if isinstance(self.fn, types.WrapperDescriptorType) and args:
+            owner = m.realize(args[0])
+            if hasattr(owner, "storage"):
+                return m.call_builtin_method(owner, self.fn.__name__, args[1:], kwargs)
         raise GraphBreak(reasons.OPAQUE_CALL, self.describe())
 
     def reload(self, emit: Emitter) -> None:

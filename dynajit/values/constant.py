@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import inspect
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import Attr, Source
+from dynajit.source import Attr, Known, Source
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.wrap import kind, rule
 
@@ -21,6 +23,10 @@ PLAIN = (
     *NUMBERS, str, bytes, type(None), type(Ellipsis), type(NotImplemented),
     torch.dtype, torch.device, torch.layout, torch.memory_format,
 )  # fmt: skip
+
+
+# Objects of the standard library that nobody changes once they are made: their attributes are facts.
+TRUSTED = (dataclasses.Field, inspect.Signature, inspect.Parameter, torch.finfo, torch.iinfo, types.CodeType)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +63,14 @@ class Constant(Value):
             if callable(found):
                 return ConstantMethod(value, name)
             return m.constant(found)
+        if isinstance(value, TRUSTED):
+            try:
+                found = getattr(value, name)
+            except AttributeError as error:
+                m.throw(AttributeError, *error.args)
+            if isinstance(found, types.MappingProxyType):
+                found = dict(found)
+            return m.wrap(found, Known(found)) if not is_plain(found) and not isinstance(found, dict) else m.constant(found)
         if isinstance(value, enum.Enum) and name in ("value", "name", "_value_", "_name_") and is_plain(value.value):
             return m.constant(value.name if "name" in name else value.value)
         self.missing(f"attribute {name!r}")

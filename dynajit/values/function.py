@@ -11,6 +11,7 @@ from dynajit.frame import Dispatcher
 from dynajit.source import Attr, Item, Known, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.cell import existing_cell
+from dynajit.values.constant import Constant
 from dynajit.values.wrap import kind
 
 
@@ -56,8 +57,9 @@ class FunctionValue(Value):
             return m.realize(m.wrap(getattr(self.fn, name), Attr(self.source, name)))
         if name in self.fn.__dict__:
             return m.wrap(self.fn.__dict__[name], Attr(self.source, name))
-        if name == "__get__":
-            self.missing("attribute '__get__'")
+        if name == "__code__":
+            m.guard(self.source, "CODE", self.fn.__code__)
+            return Constant(self.fn.__code__)
         if not hasattr(self.fn, name):
             m.guard(Attr(self.source, name), "ABSENT")
             m.throw(AttributeError, f"'function' object has no attribute '{name}'")

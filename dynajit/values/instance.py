@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynajit import reasons
-from dynajit.errors import GraphBreak
+from dynajit.errors import GraphBreak, Raised
 from dynajit.frame import MISSING
 from dynajit.source import ClassAttr, InstanceAttr, Known, SlotAttr, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
-from dynajit.values.constant import Constant
+from dynajit.values.constant import Constant, plain
 from dynajit.values.function import FunctionValue, MethodValue
 from dynajit.values.klass import ClassValue, is_data, is_mutable, lookup
 from dynajit.values.wrap import rule
@@ -44,7 +44,7 @@ class InstanceValue(Handle):
 
     # ---- reading ------------------------------------------------------------------------------------------------
     def getattr(self, m: Tracer, name: str) -> Value:
-        found = self.lookup(m, name)
+        found = self._found(m, name)
         if found is not None:
             return found
         fallback = self._class_function(m, "__getattr__")
@@ -52,12 +52,25 @@ class InstanceValue(Handle):
             return m.call(fallback, [self, Constant(name)], {})
         m.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
+    def _found(self, m: Tracer, name: str) -> Value | None:
+        """The attribute as the class's own `__getattribute__` (if it has one) finds it."""
+        own = raw_attr(self.cls, "__getattribute__")
+        if not isinstance(own, types.FunctionType):
+            return self.lookup(m, name)
+        lookup(m, self.cls, "__getattribute__")
+        try:
+            return m.call(FunctionValue(own, source=Known(own)), [self, Constant(name)], {})
+        except Raised as error:
+            if issubclass(error.value.python_type(), AttributeError):
+                return None
+            raise
+
     def lookup(self, m: Tracer, name: str) -> Value | None:
         """The attribute as `object.__getattribute__` finds it, or None."""
         if name == "__class__":
             return m.wrap(self.cls, Known(self.cls))
         if name == "__dict__":
-            raise GraphBreak(reasons.NO_OPERATION, f"__dict__ of {self.describe()}")
+            return InstanceDict(self)
         raw = raw_attr(self.cls, name)
         if raw is not MISSING and not is_data(raw):
             lookup(m, self.cls, name)
@@ -117,7 +130,7 @@ class InstanceValue(Handle):
             return MethodValue(m.realize(m.wrap(raw.__func__, Known(raw.__func__))), owner)
         if isinstance(raw, functools.cached_property):
             value = m.call(m.wrap(raw.func, Known(raw.func)), [self], {})
-            self._store(m, name, value)
+            self.put(m, name, value)
             return value
         if isinstance(raw, (types.MethodDescriptorType, types.WrapperDescriptorType)):
             return MethodValue(m.realize(m.wrap(raw, Known(raw))), self)
@@ -156,9 +169,9 @@ class InstanceValue(Handle):
             return
         if raw is not MISSING and hasattr(type(raw), "__set__") and not isinstance(raw, _MEMBER):
             raise GraphBreak(reasons.NO_OPERATION, f"the descriptor {self.cls.__qualname__}.{name}")
-        self._store(m, name, value)
+        self.put(m, name, value)
 
-    def _store(self, m: Tracer, name: str, value: Value) -> None:
+    def put(self, m: Tracer, name: str, value: Value) -> None:
         m.heap.put(self.key, {**self.overlay(m), name: value})
 
     def delattr(self, m: Tracer, name: str) -> None:
@@ -166,7 +179,7 @@ class InstanceValue(Handle):
             raise GraphBreak(reasons.NO_OPERATION, f"__delattr__ of {self.describe()}")
         if self.lookup(m, name) is None:
             m.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
-        self._store(m, name, DELETED)
+        self.put(m, name, DELETED)
 
     # ---- protocols ------------------------------------------------------------------------------------------------
     def method(self, m: Tracer, name: str) -> Value | None:
@@ -229,7 +242,7 @@ class InstanceValue(Handle):
         def fill() -> None:
             for name, value in overlay.items():
                 if value is not DELETED:
-                    emit.call(_set, self, value, Constant(name))
+                    emit.call(set_attribute, self, value, Constant(name))
                     emit.instruction("POP_TOP")
 
         emit.later(fill)
@@ -239,7 +252,7 @@ def _blank(cls: type) -> Any:
     return object.__new__(cls)
 
 
-def _set(obj: Any, value: Any, name: str) -> None:
+def set_attribute(obj: Any, value: Any, name: str) -> None:
     object.__setattr__(obj, name, value)
 
 
@@ -258,9 +271,54 @@ def new_instance(m: Tracer, cls: type) -> InstanceValue:
 
 def is_modelled(cls: type) -> bool:
     """Whether instances are laid out as Python classes do: no builtin container or C type below, plain attribute access."""
-    if not is_mutable(cls) or raw_attr(cls, "__getattribute__") is not object.__getattribute__:
+    own = raw_attr(cls, "__getattribute__")
+    if not is_mutable(cls) or not (own is object.__getattribute__ or isinstance(own, types.FunctionType)):
         return False
     return all(base is object or is_mutable(base) for base in cls.__mro__)
+
+
+@dataclass(frozen=True, eq=False)
+class InstanceDict(Value):
+    """`instance.__dict__`, read and written by name."""
+
+    owner: InstanceValue
+
+    kind = "instance dict"
+
+    def python_type(self) -> type:
+        return dict
+
+    def getitem(self, m: Tracer, key: Value) -> Value:
+        found = self.owner.own(m, str(plain(m, key)))
+        if found is None:
+            m.throw(KeyError, key)
+        return found
+
+    def setitem(self, m: Tracer, key: Value, value: Value) -> None:
+        self.owner.put(m, str(plain(m, key)), value)
+
+    def contains(self, m: Tracer, item: Value) -> bool:
+        return self.owner.own(m, str(plain(m, item))) is not None
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        if name == "get":
+            return InstanceDictGet(self)
+        self.missing(f"attribute {name!r}")
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load(self.owner)
+        emit.instruction("LOAD_ATTR", "__dict__")
+
+
+@dataclass(frozen=True, eq=False)
+class InstanceDictGet(Value):
+    owner: InstanceDict
+
+    kind = "method"
+
+    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        found = self.owner.owner.own(m, str(plain(m, args[0])))
+        return found or (args[1] if len(args) > 1 else Constant(None))
 
 
 @rule(50, lambda obj: is_modelled(type(obj)))

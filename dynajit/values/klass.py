@@ -64,6 +64,9 @@ class ClassValue(Value):
     def truth(self, m: Tracer) -> bool:
         return True
 
+    def as_plain(self, m: Tracer) -> Any:
+        return self.cls
+
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
         raise GraphBreak(reasons.OPAQUE_CALL, f"making a {self.cls.__qualname__}")
 

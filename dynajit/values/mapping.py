@@ -340,10 +340,13 @@ def wrap_dict(m: Tracer, obj: dict[Any, Any], source: Source) -> Value:
     if known is not None:
         return known
     m.guard(source, "TYPE_IS", type(obj))
-    if not all(map(is_plain, obj)):
+    if not all(is_plain(key) or isinstance(key, type) for key in obj):
         raise GraphBreak(reasons.UNKNOWN_OBJECT, f"the keys of {source.text}")
     m.guard(source, "KEYS", tuple(obj))
-    contents: Items = {k: (m.constant(k), m.wrap(v, Item(source, k))) for k, v in obj.items()}
+    contents: Items = {}
+    for name, item in obj.items():
+        value_of_key = m.constant(name)
+        contents[hashable(m, value_of_key)] = (value_of_key, m.wrap(item, Item(source, name)))
     key = m.new_key()
     m.heap.new(key, contents, existing=True)
     factory = None

@@ -11,10 +11,12 @@ from torch.nn.modules import module as nn_module
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.source import InstanceAttr, Item, Known, Source
-from dynajit.values.base import Tracer, Value
+from dynajit.values.base import Emitter, Tracer, Value
+from dynajit.values.constant import Constant
 from dynajit.values.instance import DELETED, InstanceValue, raw_attr
 from dynajit.values.klass import lookup
 from dynajit.values.mapping import DictValue
+from dynajit.values.sequence import TupleValue
 from dynajit.values.tensor import TensorValue
 from dynajit.values.wrap import rule
 
@@ -31,7 +33,7 @@ class ModuleValue(InstanceValue):
     kind = "module"
 
     def getattr(self, m: Tracer, name: str) -> Value:
-        found = self.lookup(m, name)
+        found = self._found(m, name)
         if found is None:
             found = self._registered(m, name)
         if found is not None:
@@ -91,6 +93,15 @@ class ModuleValue(InstanceValue):
         self._demand_no_hooks(m)
         return m.call(self.getattr(m, "forward"), args, kwargs)
 
+    def getitem(self, m: Tracer, key: Value) -> Value:
+        key = m.specialise(m.realize(key))
+        slices = raw_attr(self.cls, "__getitem__") is nn.ModuleList.__dict__["__getitem__"]
+        if slices and isinstance(key, Constant) and isinstance(key.value, slice):
+            lookup(m, self.cls, "__getitem__")
+            children = m.unpack(m.call_method(m.getattr(self, "_modules"), "values"))
+            return ModuleSlice(self, key, children[key.value])
+        return super().getitem(m, key)
+
     def _demand_no_hooks(self, m: Tracer) -> None:
         """`Module._call_impl` calls forward straight away when no hook is registered (torch/nn/modules/module.py)."""
         assert self.source is not None
@@ -105,6 +116,34 @@ class ModuleValue(InstanceValue):
             m.guard(Item(Known(nn_module.__dict__), name), "LENGTH", 0)
         if self.obj._compiled_call_impl is not None:
             raise GraphBreak(reasons.OPAQUE_CALL, f"{self.describe()} was compiled by torch")
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleSlice(Value):
+    """A part of a ModuleList: a new list of the same modules."""
+
+    owner: ModuleValue
+    part: Constant
+    items: tuple[Value, ...]
+
+    kind = "module list"
+
+    def python_type(self) -> type:
+        return self.owner.cls
+
+    def length(self, m: Tracer) -> int:
+        return len(self.items)
+
+    def iterate(self, m: Tracer) -> Value:
+        return m.iterate(TupleValue(self.items))
+
+    def getitem(self, m: Tracer, key: Value) -> Value:
+        return TupleValue(self.items).getitem(m, key)
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load(self.owner)
+        emit.load(self.part)
+        emit.instruction("BINARY_SUBSCR")
 
 
 def _type(value: Value) -> type:

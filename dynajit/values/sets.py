@@ -171,11 +171,11 @@ def wrap_set(m: Tracer, obj: set[Any], source: Source) -> Value:
     if known is not None:
         return known
     m.guard(source, "TYPE_IS", set)
-    if not all(map(is_plain, obj)):
+    if not all(is_plain(item) or isinstance(item, type) for item in obj):
         raise GraphBreak(reasons.UNKNOWN_OBJECT, f"the elements of {source.text}")
     m.guard(source, "SET_EQUALS", frozenset(obj))
     key = m.new_key()
-    m.heap.new(key, {item: m.constant(item) for item in obj}, existing=True)
+    m.heap.new(key, {hashable(m, value): value for value in map(m.constant, obj)}, existing=True)
     value = SetValue(key, source=source)
     m.remember_handle(obj, value)
     return value

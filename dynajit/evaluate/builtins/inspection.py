@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 import copy
+import dataclasses
+import inspect
 import types
 import typing
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,11 +17,11 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak, Raised
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
-from dynajit.source import Known
+from dynajit.source import Attr, Known, Source
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, plain
 from dynajit.values.exception import ExceptionValue
-from dynajit.values.function import FunctionValue
+from dynajit.values.function import FunctionValue, MethodValue
 from dynajit.values.instance import InstanceValue, SuperValue, is_modelled, new_instance, raw_attr
 from dynajit.values.klass import ClassValue, lookup
 from dynajit.values.sequence import TupleValue
@@ -156,6 +157,32 @@ for _function in (print, input, open, breakpoint):
 
 def _visible(function: Any) -> Value:
     raise GraphBreak(reasons.PRINT, f"{function.__name__}()")
+
+
+@builtin(dataclasses.fields)
+def fields(m: Machine, owner: Value) -> Value:
+    cls = owner.cls if isinstance(owner, ClassValue) else owner.python_type()
+    if not dataclasses.is_dataclass(cls):
+        m.throw(TypeError, "must be called with a dataclass type or instance")
+    lookup(m, cls, "__dataclass_fields__")
+    return TupleValue(tuple(Constant(field) for field in dataclasses.fields(cls)))
+
+
+@builtin(inspect.signature)
+def signature(m: Machine, function: Value) -> Value:
+    plain_function = function.function if isinstance(function, MethodValue) else function
+    if not isinstance(plain_function, FunctionValue):
+        raise GraphBreak(reasons.OPAQUE_CALL, "inspect.signature")
+    m.guard(*_defaults_guard(plain_function))
+    found = inspect.signature(plain_function.fn)
+    if isinstance(function, MethodValue):
+        found = found.replace(parameters=list(found.parameters.values())[1:])
+    return Constant(found)
+
+
+def _defaults_guard(function: FunctionValue) -> tuple[Source, str, Any]:
+    assert function.source is not None
+    return Attr(function.source, "__defaults__"), "IS", function.fn.__defaults__
 
 
 @builtin(object)
