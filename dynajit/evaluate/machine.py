@@ -313,6 +313,11 @@ class Machine:
     def remember_handle(self, obj: Any, value: Value) -> None:
         self.handles[id(obj)] = (obj, value)
 
+    def real_tensor(self, value: Value) -> Any:
+        """The tensor behind a placeholder."""
+        assert isinstance(value, TensorValue)
+        return self.input_sources[value.node][1]
+
     def graph_input(self, obj: Any, source: Source) -> Value:
         return recording.graph_input(self, obj, source)
 

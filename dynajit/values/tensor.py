@@ -12,7 +12,7 @@ import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import Source
+from dynajit.source import InstanceAttr, Source
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.constant import Constant
 from dynajit.values.wrap import kind, rule
@@ -76,9 +76,18 @@ class TensorValue(Value):
             return m.constant(self.cls)
         if callable(getattr(torch.Tensor, name, None)):
             return TensorMethod(self, name)
-        if not hasattr(self.meta, name) and self.source is None:
-            m.throw(AttributeError, f"'Tensor' object has no attribute '{name}'")
+        if not hasattr(self.meta, name):
+            return self._own_attribute(m, name)
         raise GraphBreak(reasons.NO_OPERATION, f"attribute {name!r} of {self.describe()}")
+
+    def _own_attribute(self, m: Tracer, name: str) -> Value:
+        """An attribute that the user put on an existing tensor."""
+        if self.source is not None:
+            own = getattr(m.real_tensor(self), "__dict__", {})
+            if name in own:
+                return m.wrap(own[name], InstanceAttr(self.source, name))
+            m.guard(self.source, "INSTANCE_ABSENT", None, name)
+        m.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def setattr(self, m: Tracer, name: str, value: Value) -> None:
         raise GraphBreak(reasons.AUTOGRAD, f"setting .{name} of {self.describe()}")

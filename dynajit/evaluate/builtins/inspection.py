@@ -229,6 +229,11 @@ def exception_init(m: Machine, owner: Value, *args: Value) -> None:
     m.heap.put(owner.key, {**owner.overlay(m), "args": TupleValue(args)})
 
 
+@builtin(copy.deepcopy)
+def copy_deepcopy(m: Machine, *args: Value) -> Value:
+    raise GraphBreak(reasons.OPAQUE_CALL, "copy.deepcopy")
+
+
 @builtin(copy.copy)
 def copy_copy(m: Machine, value: Value) -> Value:
     if value.kind in ("list", "dict", "set"):

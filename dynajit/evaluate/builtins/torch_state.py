@@ -65,6 +65,13 @@ for _cls in context.GRAD_CONTEXTS:
     builtin(_cls)(lambda m, *args, cls=_cls: context.construct(m, cls, args))
 
 
+@builtin(torch.cuda.is_current_stream_capturing, torch.xpu.is_current_stream_capturing)
+def is_capturing_stream(m: Machine) -> Value:
+    if torch.cuda.is_available() or torch.xpu.is_available():
+        raise GraphBreak(reasons.GLOBAL_STATE, "is_current_stream_capturing()")
+    return Constant(False)
+
+
 def _folded(function: Any) -> None:
     builtin(function)(lambda m, *args, **kwargs: fold(m, function, args, kwargs))
 
