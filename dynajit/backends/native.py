@@ -173,13 +173,17 @@ def lower(gm: GraphModule, inputs: Sequence[Any]) -> Lowered:
         for group in schedule.groups:
             stored = {serial for serial in group.body if serial in schedule.stored and schedule.home[serial] is group}
             kernel = build(
-                _kernel_name(group, program.origins), group, schedule.axes, stored, need.strides, program.origins, {}
+                _kernel_name(group, program.origins),
+                group,
+                schedule.axes,
+                stored,
+                need.strides,
+                program.origins,
+                program.ways,
+                {},
             )
             try:
-                printed = print_kernel(kernel, kernel.name)
-                missing = [name for name in printed.functions if function(name) is None]
-                if missing:
-                    raise NoSpelling(f"{', '.join(missing)} cannot be called here")
+                print_kernel(kernel, kernel.name, function)
             except NoSpelling as reason:
                 for serial in group.body:
                     as_they_are[_node_of(program, serial)] = str(reason)

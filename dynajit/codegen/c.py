@@ -14,12 +14,14 @@ import torch
 
 from dynajit.codegen.c_reduce import BLOCK, Kind, kind_of
 from dynajit.codegen.c_text import BF16, F16, F32, F64, PRELUDE, REGISTER, STORAGE, SUFFIX, expression, literal
+from dynajit.codegen.functions import Function
 from dynajit.codegen.kernel import Kernel, Operand, Stmt
 
 FUNCTIONS = frozenset(
     (
         *("exp", "expm1", "exp2", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan"),
-        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma"),
+        *("pow", "atan2", "hypot", "fmod"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "sqrt"),
     )
 )
 KEYWORDS = frozenset(
@@ -91,12 +93,17 @@ class CKernel:
 
 def cost_of(kernel: Kernel) -> int:
     """Scalar operations for one element, roughly."""
-    return sum(12 if stmt.op in FUNCTIONS else 4 if stmt.op in ("div", "sqrt", "rsqrt") else 1 for stmt in kernel.body)
+    return sum(12 if is_function(stmt) else 4 if stmt.op in ("div", "sqrt", "rsqrt") else 1 for stmt in kernel.body)
 
 
-def print_kernel(kernel: Kernel, name: str) -> CKernel:
+def is_function(stmt: Stmt) -> bool:
+    """Is it computed by a call for a whole block? An exact square root is not: it is one instruction."""
+    return stmt.op in FUNCTIONS and stmt.arg != "exact"
+
+
+def print_kernel(kernel: Kernel, name: str, find: Callable[[str], Function | None]) -> CKernel:
     """One kernel as a C function `void name(void *const *p, const long *z, const union number *s)`."""
-    printer = _Printer(kernel, name)
+    printer = _Printer(kernel, name, find)
     printer.function()
     text = printer.text
     return CKernel(
@@ -105,8 +112,8 @@ def print_kernel(kernel: Kernel, name: str) -> CKernel:
 
 
 class _Printer:
-    def __init__(self, kernel: Kernel, name: str) -> None:
-        self.kernel, self.name = kernel, name
+    def __init__(self, kernel: Kernel, name: str, find: Callable[[str], Function | None]) -> None:
+        self.kernel, self.name, self.find = kernel, name, find
         self.text = Text()
         self.prelude: set[str] = set()
         self.functions: set[str] = set()
@@ -115,7 +122,8 @@ class _Printer:
         self.vector = self._vector_loop()
         self.names = self._names()
         self.known: dict[int, str] = {}  # expressions of values that need no computing where we are
-        self.stage_of: dict[int, int] = {}
+        self.tails: dict[int, str] = {}
+        self.flat = "0"  # where a tile starts, counted in elements of the whole loop nest
 
     # -- names ---------------------------------------------------------------------------------------------------
 
@@ -147,8 +155,6 @@ class _Printer:
     def _vector_loop(self) -> int:
         """The loop to run innermost: the one that most bytes are walked along with step one."""
         kernel = self.kernel
-        if not kernel.loops:
-            return -1
         score = [0] * len(kernel.loops)
         for operand in kernel.operands:
             for i, step in enumerate(operand.steps):
@@ -189,6 +195,10 @@ class _Printer:
                 product = " * ".join(f"n{i}" for i in sorted(stmt.arg)) or "1"
                 text.add(f"const {REGISTER[stmt.dtype]} {self.names[stmt.serial]} = {product};")
                 self.known[stmt.serial] = self.names[stmt.serial]
+        if any(is_function(stmt) and self._function(stmt).has_tail for stmt in kernel.body):
+            text.add(f"const long total = {' * '.join(f'n{i}' for i in range(len(kernel.loops)))};")
+            text.add("const long part = eager_part(total);")
+            self.prelude.add("eager_part")
         if not self.reduced:
             self._pointwise()
         elif self.vector in self.reduced:
@@ -212,15 +222,12 @@ class _Printer:
         text, loops = self.text, list(range(len(self.kernel.loops)))
         self.prelude.add("share")
         outer = [i for i in loops if i != self.vector]
-        if not loops:
-            self._tile([(k, s) for s, k in self.kernel.stores], "1", {})
-            return
         text.add(f"const long n = {' * '.join(f'n{i}' for i in loops)};")
         text.add(self._parallel("n"))
         text.open("")
         text.add("long lo, hi;")
         text.add("share(n, &lo, &hi);")
-        blocked = any(stmt.op in FUNCTIONS for stmt in self.kernel.body)
+        blocked = any(is_function(stmt) for stmt in self.kernel.body)
         inner = f"n{self.vector}"
         text.open("for (long i = lo, m; i < hi; i += m)")
         if outer:
@@ -231,6 +238,7 @@ class _Printer:
         if blocked:
             text.add(f"m = m < {BLOCK} ? m : {BLOCK};")
         index = self._unravel(outer, "row") | {self.vector: "start" if outer else "i"}
+        self.flat = "i"
         self._tile([(k, s) for s, k in self.kernel.stores], "m", index)
         text.close()
         text.close()
@@ -274,7 +282,7 @@ class _Printer:
         operands of reductions to `finish`.
         """
         text, reduces = self.text, reduces or []
-        outer_known = dict(self.known)
+        outer_known, self.tails = dict(self.known), {}
         targets = [serial for _, serial in stores] + [int(r.args[0]) for r in reduces if not r.literal[0]]
         inner = self._closure(targets)
         # Pointers to this tile.
@@ -296,7 +304,7 @@ class _Printer:
             )
         for stmt in inner:  # values that are the same for the whole tile
             if self.vector not in stmt.vary and stmt.serial not in self.known:
-                if stmt.op in FUNCTIONS:
+                if is_function(stmt):
                     self._scalar_call(stmt)
                 else:
                     self._declare(stmt, self._expression(stmt))
@@ -335,7 +343,7 @@ class _Printer:
             below = max(
                 (stage.get(int(a), 0) for a, lit in zip(stmt.args, stmt.literal, strict=True) if not lit), default=0
             )
-            stage[stmt.serial] = below + (stmt.op in FUNCTIONS)
+            stage[stmt.serial] = below + is_function(stmt)
         by_serial = {stmt.serial: stmt for stmt in varying}
         last = max(stage.values(), default=0)
 
@@ -345,14 +353,16 @@ class _Printer:
         # What each stage leaves in a block: operands of functions and reductions, and values that later stages read.
         wanted: list[list[int]] = [[] for _ in range(last + 1)]
         for stmt in varying:
-            if stmt.op in FUNCTIONS and not stmt.literal[0]:
-                wanted[stage[stmt.serial] - 1].append(int(stmt.args[0]))
+            if is_function(stmt):
+                for arg, is_literal in zip(stmt.args, stmt.literal, strict=True):
+                    if not is_literal and not self._is_block(by_serial.get(int(arg))):
+                        wanted[stage[stmt.serial] - 1].append(int(arg))
         kept = {serial for row in wanted for serial in row}
         for stmt in varying:
             for arg, is_literal in zip(stmt.args, stmt.literal, strict=True):
                 source = None if is_literal else by_serial.get(int(arg))
-                if source is not None and source.op not in FUNCTIONS and source.op != "load":
-                    if stage[source.serial] < stage[stmt.serial] - (stmt.op in FUNCTIONS) and source.serial not in kept:
+                if source is not None and not is_function(source) and source.op != "load":
+                    if stage[source.serial] < stage[stmt.serial] - is_function(stmt) and source.serial not in kept:
                         kept.add(source.serial)
                         wanted[stage[source.serial]].append(source.serial)
         store_at = {k: at(serial) for k, serial in stores}
@@ -364,13 +374,13 @@ class _Printer:
             if direct is not None:
                 reduce_source[r.serial] = direct
             elif source_serial not in kept and (
-                source_serial not in by_serial or by_serial[source_serial].op not in FUNCTIONS
+                source_serial not in by_serial or not is_function(by_serial[source_serial])
             ):
                 kept.add(source_serial)
                 wanted[at(source_serial)].append(source_serial)
         for step in range(last + 1):
             for stmt in varying:  # mathematical functions whose operand is ready
-                if stmt.op in FUNCTIONS and stage[stmt.serial] == step:
+                if is_function(stmt) and stage[stmt.serial] == step:
                     self._block_call(stmt, blocks, count)
             targets = [serial for serial in dict.fromkeys(wanted[step]) if serial not in blocks]
             out = [(k, serial) for k, serial in stores if store_at[k] == step]
@@ -399,18 +409,43 @@ class _Printer:
         self.text.add(f"{REGISTER[stmt.dtype]} {name}[{BLOCK}];")
         return name
 
+    def _is_block(self, stmt: Stmt | None) -> bool:
+        return stmt is not None and is_function(stmt)
+
     def _block_call(self, stmt: Stmt, blocks: dict[int, str], count: str) -> None:
-        source = int(stmt.args[0])
+        function = self._function(stmt)
+        operands = []
+        for position, (arg, is_literal) in enumerate(zip(stmt.args, stmt.literal, strict=True)):
+            if is_literal:
+                block = f"{self.names[stmt.serial]}_{'xw'[position]}"
+                self.text.add(f"{REGISTER[stmt.dtype]} {block}[{BLOCK}];")
+                self.text.add(f"for (long j = 0; j < {count}; j++) {block}[j] = {literal(arg, stmt.dtype)};")
+                operands.append(block)
+            else:
+                operands.append(blocks[int(arg)])
         name = self._new_block(stmt)
-        self.text.add(f"{self._function(stmt)}({count}, {blocks[source]}, {name});", stmt.origin)
+        tail = f", {self._tail(function.period, count)}" if function.has_tail else ""
+        self.text.add(f"{function.name}({count}, {', '.join(operands)}, {name}{tail});", stmt.origin)
         blocks[stmt.serial] = name
 
-    def _function(self, stmt: Stmt) -> str:
+    def _function(self, stmt: Stmt) -> Function:
         if stmt.dtype not in (F32, F64):
             raise NoSpelling(f"{stmt.op} of {stmt.dtype}")
-        name = f"{stmt.op}_{stmt.arg}_{SUFFIX[stmt.dtype]}"
-        self.functions.add(name)
-        return name
+        function = self.find(f"{stmt.op}_{stmt.arg}_{SUFFIX[stmt.dtype]}")
+        if function is None:
+            raise NoSpelling(f"eager's own {stmt.op} cannot be called on this machine")
+        self.functions.add(function.name)
+        return function
+
+    def _tail(self, period: int, count: str) -> str:
+        """The range of this tile that eager computes by libm, declared once per tile."""
+        if period not in self.tails:
+            self.prelude.update(("tail", "eager_part"))
+            name = f"tail{period}"
+            self.text.add(f"long {name}[2];")
+            self.text.add(f"tail(total, part, {self.flat}, {count}, {period}, {name}, {name} + 1);")
+            self.tails[period] = f"{name}[0], {name}[1]"
+        return self.tails[period]
 
     def _loop(
         self,
@@ -519,11 +554,16 @@ class _Printer:
 
     def _scalar_call(self, stmt: Stmt) -> None:
         name, function = self.names[stmt.serial], self._function(stmt)
-        operand = literal(stmt.args[0], stmt.dtype) if stmt.literal[0] else self.known[int(stmt.args[0])]
         type_ = REGISTER[stmt.dtype]
-        self.text.add(f"{type_} {name}[1] = {{{operand}}};", stmt.origin)
-        self.text.add(f"{function}(1, {name}, {name});", stmt.origin)
-        self.known[stmt.serial] = f"{name}[0]"
+        operands = []
+        for position, (arg, is_literal) in enumerate(zip(stmt.args, stmt.literal, strict=True)):
+            operand = literal(arg, stmt.dtype) if is_literal else self.known[int(arg)]
+            self.text.add(f"const {type_} {name}_{'xw'[position]} = {operand};", stmt.origin)
+            operands.append(f"&{name}_{'xw'[position]}")
+        tail = f", 0, {int(not stmt.vary)}" if function.has_tail else ""
+        self.text.add(f"{type_} {name};", stmt.origin)
+        self.text.add(f"{function.name}(1, {', '.join(operands)}, &{name}{tail});", stmt.origin)
+        self.known[stmt.serial] = name
 
     # -- reductions ----------------------------------------------------------------------------------------------
 
@@ -589,7 +629,7 @@ class _Printer:
                 i = int(stmt.arg)  # type: ignore[call-overload]
                 pointer = self.names["in", i]
                 self._declare(stmt, f"{pointer}[{self._offset(self.kernel.inputs[i], pointer, index) or '0'}]")
-            elif stmt.op in FUNCTIONS:
+            elif is_function(stmt):
                 self._scalar_call(stmt)
             elif stmt.op != "reduce":
                 self._declare(stmt, self._expression(stmt))
@@ -615,6 +655,7 @@ class _Printer:
             self._need(kind)
             text.add(f"{name} = {kind.merge.format(name, f'{kind.block}(m, {block})')};", stmt.origin)
 
+        self.flat = f"r * n{self.vector} + start" if not around else "0"
         self._tile(full, "m", inside, reduces, finish)
         text.close()
         for _ in around:

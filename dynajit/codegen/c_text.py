@@ -97,9 +97,7 @@ EXPRESSION: dict[str, Row | dict[torch.dtype | None, str]] = {
     "fma": {F32: "__builtin_fmaf({0}, {1}, {2})", F64: "__builtin_fma({0}, {1}, {2})"},
     "maximum": {F32: "max_({0}, {1})", F64: "max_d({0}, {1})", None: "{0} > {1} ? {0} : {1}"},
     "minimum": {F32: "min_({0}, {1})", F64: "min_d({0}, {1})", None: "{0} < {1} ? {0} : {1}"},
-    "fmod": {F32: "fmodf({0}, {1})", F64: "fmod({0}, {1})"},
-    "remainder": {F32: "remainder_({0}, {1})", F64: "remainder_d({0}, {1})"},
-    "floordiv": {F32: "floordiv_({0}, {1})", F64: "floordiv_d({0}, {1})"},
+    "copysign": {F32: "__builtin_copysignf({0}, {1})", F64: "__builtin_copysign({0}, {1})"},
     "eq": "{0} == {1}",
     "ne": "{0} != {1}",
     "lt": "{0} < {1}",
@@ -124,6 +122,24 @@ def expression(op: str, dtype: torch.dtype) -> str | None:
 
 # name -> (text, names it needs). Only what a file uses is printed into it.
 PRELUDE: dict[str, tuple[str, tuple[str, ...]]] = {
+    "eager_part": (
+        """/* the part of n elements that eager gives to one thread (ATen/Parallel.h, TensorIterator's grain) */
+static inline long eager_part(long n) {
+  const long most = (n + 32767) / 32768, threads = omp_get_max_threads() < most ? omp_get_max_threads() : most;
+  return threads > 1 ? (n + threads - 1) / threads : n;
+}""",
+        (),
+    ),
+    "tail": (
+        """/* which of the m elements from i on eager's vectorised loop leaves to the scalar one */
+static inline void tail(long n, long part, long i, long m, long period, long *from, long *to) {
+  const long start = i / part * part, length = n - start < part ? n - start : part;
+  const long end = start + length, body = start + length / period * period;
+  *from = body > i ? (body < i + m ? body - i : m) : 0;
+  *to = end < i + m ? end - i : m;
+}""",
+        (),
+    ),
     "share": (
         """/* this thread's part of n */
 static inline void share(long n, long *lo, long *hi) {
@@ -156,25 +172,3 @@ INLINE unsigned short to_bf16(float f) {
     "round_bf16": ("INLINE float round_bf16(float f) { return from_bf16(to_bf16(f)); }", ("from_bf16", "to_bf16")),
     "round_f16": ("INLINE float round_f16(float f) { return (float)(_Float16)f; }", ()),
 }
-for _suffix, _type, _f in (("_", "float", "f"), ("_d", "double", "")):
-    PRELUDE[f"remainder{_suffix}"] = (
-        f"""INLINE {_type} remainder{_suffix}({_type} a, {_type} b) {{
-  const {_type} mod = fmod{_f}(a, b);
-  return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod;
-}}""",
-        (f"fmod{_f}",),
-    )
-    # c10::div_floor_floating
-    PRELUDE[f"floordiv{_suffix}"] = (
-        f"""INLINE {_type} floordiv{_suffix}({_type} a, {_type} b) {{
-  if (b == 0) return a / b;
-  const {_type} mod = fmod{_f}(a, b);
-  {_type} div = (a - mod) / b;
-  if (mod != 0 && (b < 0) != (mod < 0)) div -= 1;
-  if (div == 0) return __builtin_copysign{_f}(0, a / b);
-  {_type} floor = __builtin_floor{_f}(div);
-  return div - floor > ({_type})0.5 ? floor + 1 : floor;
-}}""",
-        (f"fmod{_f}",),
-    )
-    PRELUDE[f"fmod{_f}"] = (f"{_type} fmod{_f}({_type}, {_type});", ())

@@ -115,6 +115,7 @@ def build(
     stored: set[int],
     strides: Mapping[int, tuple[int, ...]],
     origins: Mapping[int, Origin],
+    ways: Mapping[int, str],
     pins: Mapping[int, Mapping[int, int]],
 ) -> Kernel:
     """The loop nest of a group. `stored` are the values of its body that others read from memory."""
@@ -143,7 +144,7 @@ def build(
     loops = _loops(sizes, reduced, [*outputs, *inputs])
     inputs = [_with_steps(operand, loops, sizes) for operand in inputs]
     outputs = [_with_steps(operand, loops, sizes) for operand in outputs]
-    body, scalars = _body(group, loops, dims_of, load_of, inputs, origins)
+    body, scalars = _body(group, loops, dims_of, load_of, inputs, origins, ways)
     held = [
         (axes_, size)
         for serial, by_dim in pins.items()
@@ -229,7 +230,7 @@ def _loops(sizes: tuple[Size, ...], reduced: set[int], operands: list[Operand]) 
             loops[-1] = Loop((*last.axes, axis), last.reduced, last.hint * sizes[axis].hint)
         else:
             loops.append(Loop((axis,), axis in reduced, sizes[axis].hint))
-    return tuple(loops)
+    return tuple(loops) or (Loop((), False, 1),)  # one element is a loop of one turn
 
 
 def _mergeable(outer: int, inner: int, sizes: tuple[Size, ...], steps: list[dict[int, int]]) -> bool:
@@ -245,7 +246,7 @@ def _with_steps(operand: Operand, loops: tuple[Loop, ...], sizes: tuple[Size, ..
     steps = _axis_steps(operand, sizes)
     per_loop: list[int | None] = []
     for loop in loops:
-        step = steps.get(loop.axes[-1])
+        step = steps.get(loop.axes[-1]) if loop.axes else None
         per_loop.append(0 if step is None else 1 if step == 1 else None)
     return replace(operand, steps=tuple(per_loop))
 
@@ -257,6 +258,7 @@ def _body(
     load_of: dict[int, int],
     inputs: list[Operand],
     origins: Mapping[int, Origin],
+    ways: Mapping[int, str],
 ) -> tuple[tuple[Stmt, ...], tuple[tuple[str, torch.dtype], ...]]:
     assert callable(dims_of)
     loop_of = {axis: i for i, loop in enumerate(loops) for axis in loop.axes}
@@ -294,7 +296,7 @@ def _body(
         args = tuple(numbers.get(s, s) for s in sources)
         literal = tuple(s in numbers for s in sources)
         vary = frozenset[int]().union(*(made[s].vary for s in sources if s in made))
-        arg = value.arg
+        arg = ways.get(serial, value.arg)
         if value.op == "reduce":
             vary, arg = vary - reduced, value.arg[0]
         made[serial] = Stmt(serial, value.op, args, literal, value.dtype, vary, arg, origins.get(serial))

@@ -11,8 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynajit.lower.build import broadcast
-
-META = torch.device("meta")
+from dynajit.lower.shapes import META, RULES, NoRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +51,26 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if torch.Tag.pointwise in func.tags and not func._schema.is_mutable:
-            result = elementwise(func, args, kwargs)
-            self.calls.append(Call(func, args, kwargs, result))
-            return result
-        run_kwargs = {**kwargs, "device": META} if kwargs.get("device") is not None else kwargs
-        result = func(*args, **run_kwargs)
+        result = _result(func, args, kwargs)
         self.calls.append(Call(func, args, kwargs, result))
         return result
+
+
+def _result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a call returns, by the cheapest way that knows."""
+    if func._schema.is_mutable:
+        if func._schema.name.endswith("_") and torch.Tag.inplace_view not in func.tags:
+            return args[0]
+    elif func in RULES:
+        try:
+            return RULES[func](*args, **kwargs)
+        except (NoRule, TypeError, IndexError):
+            pass  # the meta kernel knows, or raises what eager raises
+    elif torch.Tag.pointwise in func.tags:
+        return elementwise(func, args, kwargs)
+    if kwargs.get("device") is not None:
+        kwargs = {**kwargs, "device": META}
+    return func(*args, **kwargs)
 
 
 def record(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Record:

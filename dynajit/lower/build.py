@@ -108,10 +108,13 @@ def pointwise(
     *operands: Operand,
     floating: bool = False,
     result: torch.dtype | None = None,
+    wide_last: bool = False,
 ) -> Value:
     """Apply a formula as one aten operation: promote, calculate in opmath, round once to the result's dtype.
 
     floating: integers are promoted to the default float type. result: the dtype if it is not the promoted one.
+    wide_last: a number or 0-d tensor as last operand keeps float32 beside half tensors, as in eager's mul and div
+    (BinaryOpsKernel.cpp, binary_kernel_reduced_floating_vec_opmath_support); everywhere else it is rounded first.
     """
     common = common_dtype(operands)
     if floating and not common.is_floating_point:
@@ -119,20 +122,21 @@ def pointwise(
     if common not in SUPPORTED:
         raise Unsupported(f"dtype {common}")
     inside = opmath(common)
-    lifted = [lift(operand, common, inside) for operand in operands]
+    last = len(operands) - 1
+    lifted = [
+        lift(operand, inside if wide_last and i == last else common, inside) for i, operand in enumerate(operands)
+    ]
     if not any(isinstance(operand, Value) and operand.op not in ("const", "scalar") for operand in lifted):
         raise Unsupported("no tensor operand")
     return cast(formula(*lifted), result or common)
 
 
 def lift(operand: Operand, common: torch.dtype, inside: torch.dtype) -> Operand:
-    """An operand as the formula sees it.
-
-    Numbers and 0-d tensors beside half tensors keep float32 precision: eager's kernels read them as opmath
-    (aten/src/ATen/native/cpu/BinaryOpsKernel.cpp, binary_kernel_reduced_floating_vec_opmath_support).
-    """
+    """An operand as the formula sees it: rounded to the common dtype, then widened to what is calculated in."""
     if not isinstance(operand, Value):
-        return const(operand, inside)
-    if is_number(operand) or (common in HALVES and not operand.shape):
-        return cast(operand, inside)
+        return const(operand if common == inside else _rounded(operand, common), inside)
     return cast(cast(operand, common), inside)
+
+
+def _rounded(number: float, dtype: torch.dtype) -> float:
+    return float(torch.tensor(number, dtype=dtype))

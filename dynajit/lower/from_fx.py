@@ -4,6 +4,7 @@ values, else it stays the torch-level call it is, so that composite operations k
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,10 +14,11 @@ from torch.fx import GraphModule, Node
 
 from dynajit.lower import ops as _rules
 from dynajit.lower.aten import Call, Record, meta_like, record
-from dynajit.lower.build import SUPPORTED, Unsupported
+from dynajit.lower.build import HALVES, SUPPORTED, Unsupported
 from dynajit.lower.ir import Buffer, Origin, Value
 from dynajit.lower.lowering import RESHAPES, lower
 from dynajit.lower.program import Compute, Extern, Item, Program, leaves, tree_map
+from dynajit.lower.shapes import WHOLE, NoRule
 
 _ = _rules  # imported for the rules they register
 
@@ -44,33 +46,44 @@ class NotLowerable(Exception):  # noqa: N818
 
 def from_fx(gm: GraphModule, example_inputs: Sequence[Any], as_they_are: Mapping[str, str] | None = None) -> Program:
     """Lower what can be lowered. as_they_are: names of nodes that have to run as they stand, with the reason."""
-    reader = _Reader(as_they_are or {})
+    reader = _Reader(as_they_are or {}, device_of(example_inputs))
     inputs: list[Node] = []
     for node in gm.graph.nodes:
         if node.op == "placeholder":
             reader.placeholder(node, example_inputs[len(inputs)])
             inputs.append(node)
         elif node.op == "output":
-            return Program(
-                tuple(inputs), tuple(reader.items), node.args[0], reader.bound, reader.strides, reader.origins
-            )
+            return reader.program(inputs, node.args[0])
         else:
             reader.call(node)
     raise NotLowerable("the graph has no output")
 
 
+def device_of(example_inputs: Sequence[Any]) -> str:
+    """The kind of device that kernels are for: the one of all tensors."""
+    kinds = {x.device.type for x in example_inputs if isinstance(x, torch.Tensor)} - {"meta"}
+    if len(kinds) > 1:
+        raise NotLowerable(f"tensors on {' and '.join(sorted(kinds))}")
+    return kinds.pop() if kinds else "cpu"
+
+
 class _Reader:
     """What is known while reading a graph, node by node."""
 
-    def __init__(self, as_they_are: Mapping[str, str]) -> None:
-        self.as_they_are = as_they_are
+    def __init__(self, as_they_are: Mapping[str, str], device: str) -> None:
+        self.as_they_are, self.device = as_they_are, device
         self.items: list[Item] = []
         self.bound: dict[Node, Any] = {}  # nested values, numbers, or UNKNOWN
         self.metas: dict[Node, Any] = {}  # the same with meta tensors
         self.values: dict[int, Value] = {}  # id of a meta tensor -> its value
         self.strides: dict[int, tuple[int, ...]] = {}
         self.origins: dict[int, Origin] = {}
+        self.ways: dict[int, str] = {}
         self.kept: list[Any] = []  # so that no id is used twice
+
+    def program(self, inputs: list[Node], output: Any) -> Program:
+        items, bound = tuple(self.items), self.bound
+        return Program(tuple(inputs), items, output, bound, self.strides, self.origins, self.ways)
 
     def placeholder(self, node: Node, example: Any) -> None:
         if not isinstance(example, torch.Tensor):
@@ -97,6 +110,10 @@ class _Reader:
             self._extern(node, UNKNOWN, True, "nothing is known of this function")
             return
         args, kwargs = tree_map(self._meta, node.args), tree_map(self._meta, node.kwargs)
+        if node.target in WHOLE:
+            with contextlib.suppress(NoRule, TypeError, Unsupported):
+                self._extern(node, WHOLE[node.target](*args, **kwargs), False, "eager's own kernel is the best", True)
+                return
         function = operator.methodcaller(str(node.target), *args[1:], **kwargs) if node.op == "call_method" else None
         seen = record(function, args[:1], {}) if function else record(node.target, args, kwargs)  # type: ignore[arg-type]
         self.kept.append((args, seen))
@@ -178,12 +195,12 @@ class _Reader:
             if scalars:
                 (name, number), *_rest = scalars
                 args = tuple(_scalar(name, number) if _is(arg, number) else arg for arg in args)
-            result = lower(call.op, args, kwargs, call.result)
+            result = lower(call.op, args, kwargs, call.result, self.device)
             for leaf, value in zip(leaves(call.result), leaves(result), strict=True):
                 if isinstance(leaf, torch.Tensor):
                     if tuple(leaf.shape) != value.shape or leaf.dtype != value.dtype:
                         raise Unsupported(f"{call.op}: lowered to {value.dtype}{value.shape}")
-                    self._name(value, origin)
+                    self._name(value, origin, _way(call))
                     values[id(leaf)] = value
                     self.strides.setdefault(value.serial, leaf.stride())
         if any(not isinstance(leaf, torch.Tensor) for leaf in leaves(seen.result)):
@@ -192,13 +209,15 @@ class _Reader:
         self.values = values
         return result
 
-    def _name(self, value: Value, origin: Origin) -> None:
+    def _name(self, value: Value, origin: Origin, way: str) -> None:
         """Put the user's operation down for a value and for what a rule made below it."""
         stack = [value]
         while stack:
             top = stack.pop()
             if top.op != "buffer" and top.serial not in self.origins:
                 self.origins[top.serial] = origin
+                if top.arg == "vec" and way != "vec":
+                    self.ways[top.serial] = way
                 stack.extend(top.srcs)
 
     def _scalars(self, node: Node) -> list[tuple[str, Any]]:
@@ -223,6 +242,15 @@ def _value(values: dict[int, Value], leaf: Any) -> Any:
     if id(leaf) not in values:
         raise Unsupported("a tensor from elsewhere")
     return values[id(leaf)]
+
+
+def _way(call: Call) -> str:
+    """How an elementwise kernel of eager calls a mathematical function (see lower/ops/pointwise.py)."""
+    result = next(leaf for leaf in leaves(call.result) if isinstance(leaf, torch.Tensor))
+    operands = [leaf for leaf in leaves(call.args) if isinstance(leaf, torch.Tensor)]
+    if any(1 not in operand.stride() for operand in operands if operand.numel() > 1):
+        return "std"  # no dimension without gaps: nothing to load a vector from
+    return "vech" if result.dtype in HALVES else "vec"
 
 
 def _needed(seen: Record) -> set[int]:

@@ -19,10 +19,7 @@ _UNARY = (
     " exp expm1 exp2 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
     " erf erfc erfinv lgamma digamma"
 )
-_BINARY = (
-    "add sub mul div fmod pow atan2 hypot maximum minimum fmax fmin copysign"
-    " eq ne lt le gt ge and or xor shl shr floordiv remainder"
-)
+_BINARY = "add sub mul div fmod pow atan2 hypot maximum minimum fmax fmin copysign eq ne lt le gt ge and or xor"
 UNARY = frozenset(_UNARY.split())
 BINARY = frozenset(_BINARY.split())
 TERNARY = frozenset(("where", "fma"))

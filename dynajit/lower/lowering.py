@@ -27,8 +27,13 @@ def lowering(*ops: Any) -> Callable[[R], R]:
     return register
 
 
-def lower(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Any:
-    """The values of one aten call; `result` is the meta tensor it returned."""
+def lower(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, device: str) -> Any:
+    """The values of one aten call on a kind of device; `result` is the meta tensor it returned."""
+    where = kwargs.get("device")
+    if where is not None:  # meta: the device of an operand, as the recorder had it
+        if where.type not in ("meta", device):
+            raise Unsupported(f"a tensor on {where}")
+        kwargs = {**kwargs, "device": None}
     for value in (*args, *kwargs.values()):
         if isinstance(value, Value) and value.dtype not in SUPPORTED:
             raise Unsupported(f"{op} on {value.dtype}")

@@ -42,7 +42,8 @@ Item = Extern | Compute
 class Program:
     """inputs: the placeholders. bound: what each node is, tensors as `Value`s.
 
-    By serial of a value: strides: those that eager gives it; origins: the user's operation it comes from.
+    By serial of a value: strides: those that eager gives it; origins: the user's operation it comes from; ways: how a
+    mathematical function is called, where not as the value says.
     """
 
     inputs: tuple[Node, ...]
@@ -51,6 +52,7 @@ class Program:
     bound: Mapping[Node, Any]
     strides: Mapping[int, tuple[int, ...]]
     origins: Mapping[int, Origin]
+    ways: Mapping[int, str]
 
 
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -123,7 +123,7 @@ def loop_steps(kernel: Kernel, operand: Operand, strides: Any, sizes: list[int])
             stride *= sizes[axis]
     steps = []
     for loop, expected in zip(kernel.loops, operand.steps, strict=True):
-        step = of_axis.get(loop.axes[-1], 0)
+        step = of_axis.get(loop.axes[-1], 0) if loop.axes else 0
         if expected == 1 and step != 1:
             return None
         for outer, inner in zip(loop.axes, loop.axes[1:], strict=False):

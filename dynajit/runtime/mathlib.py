@@ -25,8 +25,9 @@ MKL_NAMES = {
     "erf": "Erf",
     "erfc": "Erfc",
     "erfinv": "ErfInv",
+    "sqrt": "Sqrt",
 }
-ACCURACY = {"erfc": "u15"}  # SLEEF has erfc in this accuracy only; torch takes u10 of all others
+SUFFIX = {"erfc": "_u15", "hypot": "_u05", "fmod": ""}  # _u10 for all others, as cpu/vec/vec512/vec512_float.h
 
 
 @functools.cache
@@ -42,17 +43,19 @@ def library() -> ctypes.CDLL | None:
 def function(name: str) -> Function | None:
     """The function that a kernel calls `name` (operation_way_dtype), or None if eager's own cannot be called."""
     operation, way, dtype = name.split("_")
+    if way == "std":
+        return Function(operation, way, dtype, "", 0)
     if way == "vml" and operation in MKL_NAMES:
         # aten/src/ATen/cpu/vml.h: these are MKL's wherever torch was built with MKL, and SLEEF's elsewhere.
         symbol = f"vm{'s' if dtype == 'f32' else 'd'}{MKL_NAMES[operation]}"
         if address(symbol):
-            return Function(name, symbol, 0)
+            return Function(operation, way, dtype, symbol, 0)
     lanes = {"AVX512": 16, "AVX2": 8}.get(torch.backends.cpu.get_cpu_capability())
     if lanes is None:
         return None
     letter, lanes = ("f", lanes) if dtype == "f32" else ("d", lanes // 2)
-    symbol = f"Sleef_{operation}{letter}{lanes}_{ACCURACY.get(operation, 'u10')}"
-    return Function(name, symbol, lanes) if address(symbol) else None
+    symbol = f"Sleef_{operation}{letter}{lanes}{SUFFIX.get(operation, '_u10')}"
+    return Function(operation, way, dtype, symbol, lanes) if address(symbol) else None
 
 
 @functools.cache

@@ -46,7 +46,18 @@ class Toolchain:
         text.write_text(source)
         # -nostdlib and the OpenMP library that this process has already loaded, whatever its file is called: with a
         # second one there would be two pools of threads.
-        command = [self.command, *self.flags, str(text), "-o", str(target), "-nostdlib", _openmp(), "-lm", "-lc"]
+        command = [
+            self.command,
+            *self.flags,
+            str(text),
+            "-o",
+            str(target),
+            "-nostdlib",
+            _openmp(),
+            "-lm",
+            "-lgcc",
+            "-lc",
+        ]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             output, _ = process.communicate()

@@ -26,7 +26,7 @@ FEW_ROWS, LONG_ROW = 8, 65536
 SMALL_KERNEL = 32768  # elements: below this, kernels that share no input are joined to save a launch
 
 MATH = UNARY - {"neg", "abs", "floor", "ceil", "trunc", "rint", "not", "lnot", "isnan", "isinf", "signbit", "sign"}
-MATH |= {"pow", "atan2", "hypot", "fmod", "floordiv", "remainder"}
+MATH |= {"pow", "atan2", "hypot", "fmod"}
 
 
 class Unfusable(Exception):  # noqa: N818

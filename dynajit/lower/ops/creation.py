@@ -15,7 +15,7 @@ aten: Any = torch.ops.aten
 
 
 def _here(layout: Any, device: Any, pin_memory: Any) -> None:
-    if layout not in (None, torch.strided) or pin_memory or (device is not None and device.type != "cpu"):
+    if layout not in (None, torch.strided) or pin_memory or device is not None:
         raise Unsupported("a tensor somewhere else")
 
 

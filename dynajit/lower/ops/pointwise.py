@@ -1,6 +1,8 @@
 """Elementwise operations, as the formulas of eager's CPU kernels (aten/src/ATen/native/cpu/*OpsKernel.cpp).
 
-A mathematical function says how eager gets it: "vml" for whole arrays through vml.h, "vec" inside a vectorised kernel.
+A mathematical function says how eager gets it: "vml": through vml.h, for whole arrays; "sleef": SLEEF for all elements;
+"vec": inside a vectorised kernel, that is SLEEF for whole vectors and libm for what is left at the end of each thread's
+part; "vech": the same for half types, whose vectors hold twice as many; "std": libm for all.
 """
 
 from __future__ import annotations
@@ -10,7 +12,19 @@ from typing import Any
 
 import torch
 
-from dynajit.lower.build import FLOATS, INTS, Operand, Unsupported, cast, common_dtype, const, is_number, op, pointwise
+from dynajit.lower.build import (
+    FLOATS,
+    HALVES,
+    INTS,
+    Operand,
+    Unsupported,
+    cast,
+    common_dtype,
+    const,
+    is_number,
+    op,
+    pointwise,
+)
 from dynajit.lower.ir import Value
 from dynajit.lower.lowering import TABLE, lowering
 
@@ -18,23 +32,38 @@ aten: Any = torch.ops.aten
 
 
 def vec(name: str, *xs: Operand) -> Value:
+    """A function as a vectorised kernel calls it."""
     return op(name, *xs, arg="vec")
 
 
-def _unary(overload: Any, name: str, floating: bool, arg: str | None) -> None:
+def _function(name: str, way: str) -> Any:
     def rule(x: Value) -> Value:
-        return pointwise(lambda v: op(name, v, arg=arg), x, floating=floating)
+        half = x.dtype in HALVES
+        if half and name in ("erf", "erfc", "erfinv"):
+            raise Unsupported("eager flushes denormals here")
+        how = way if not half or way != "vml" else "exact" if name == "sqrt" else "sleef"
+        return pointwise(lambda v: op(name, v, arg=how), x, floating=True)
 
-    TABLE[overload] = rule
+    return rule
 
 
-_FUNCTIONS = (
-    "exp expm1 exp2 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh atanh erf erfc erfinv lgamma"
-)
-for _name in _FUNCTIONS.split():
-    _unary(getattr(aten, _name).default, _name, True, "vml")
-for _name in ("sqrt", "rsqrt", "reciprocal"):
-    _unary(getattr(aten, _name).default, _name, True, None)
+# UnaryOpsKernel.cpp: these are IMPLEMENT_VML_KERNEL, the others below cpu_kernel_vec.
+for _name in "exp expm1 log log2 log10 log1p sin cos tan asin acos atan tanh erf erfc erfinv lgamma sqrt".split():  # noqa: SIM905
+    TABLE[getattr(aten, _name).default] = _function(_name, "vml")
+for _name in ("exp2", "sinh", "cosh", "atanh"):
+    TABLE[getattr(aten, _name).default] = _function(_name, "vec")
+
+
+@lowering(aten.reciprocal.default)
+def reciprocal(x: Value) -> Value:
+    return pointwise(lambda v: op("reciprocal", v), x, floating=True)
+
+
+@lowering(aten.rsqrt.default)
+def rsqrt(x: Value) -> Value:
+    if x.dtype in HALVES:
+        raise Unsupported("eager rounds the root of some elements, too")
+    return pointwise(lambda v: op("rsqrt", v), x, floating=True)
 
 
 @lowering(aten.neg.default)
@@ -109,12 +138,12 @@ def _add(x: Operand, y: Operand, alpha: Any) -> Value:
 @lowering(aten.mul.Tensor, aten.mul.Scalar)
 def mul(x: Operand, y: Operand) -> Value:
     both = common_dtype((x, y)) == torch.bool
-    return pointwise(lambda a, b: op("and" if both else "mul", a, b), x, y)
+    return pointwise(lambda a, b: op("and" if both else "mul", a, b), x, y, wide_last=True)
 
 
 @lowering(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor)
 def div(x: Operand, y: Operand) -> Value:
-    return pointwise(lambda a, b: op("div", a, b), x, y, floating=True)
+    return pointwise(lambda a, b: op("div", a, b), x, y, floating=True, wide_last=True)
 
 
 @lowering(aten.div.Tensor_mode, aten.div.Scalar_mode)
@@ -125,7 +154,23 @@ def div_mode(x: Operand, y: Operand, rounding_mode: str | None = None) -> Value:
         raise Unsupported("integer division: a zero divisor must raise")
     if rounding_mode == "trunc":
         return pointwise(lambda a, b: op("trunc", op("div", a, b)), x, y)
-    return pointwise(lambda a, b: op("floordiv", a, b), x, y)
+    return pointwise(_div_floor, x, y)
+
+
+def _div_floor(a: Value, b: Value) -> Value:
+    """BinaryOpsKernel.cpp, div_floor_floating_vec."""
+    plain, mod = op("div", a, b), vec("fmod", a, b)
+    overflow = op("and", op("eq", op("abs", plain), math.inf), op("ne", op("abs", a), math.inf))
+    quotient = op("div", op("where", overflow, a, op("sub", a, mod)), b)
+    quotient = op("where", _signs_differ(mod, b), op("sub", quotient, 1), quotient)
+    floor = op("floor", quotient)
+    floor = op("where", op("gt", op("sub", quotient, floor), 0.5), op("add", floor, 1), floor)
+    floor = op("where", op("eq", quotient, 0), op("copysign", const(0.0, plain.dtype), plain), floor)
+    return op("where", op("eq", b, 0), plain, floor)
+
+
+def _signs_differ(mod: Value, b: Value) -> Value:
+    return op("and", op("ne", mod, 0), op("ne", op("lt", b, 0), op("lt", mod, 0)))
 
 
 @lowering(aten.floor_divide.default, aten.floor_divide.Scalar)
@@ -135,12 +180,36 @@ def floor_divide(x: Operand, y: Operand) -> Value:
 
 @lowering(aten.remainder.Tensor, aten.remainder.Scalar)
 def remainder(x: Operand, y: Operand) -> Value:
-    return pointwise(lambda a, b: op("remainder", a, b), *_floats(x, y))
+    def formula(a: Value, b: Value) -> Value:
+        mod = vec("fmod", a, b)
+        return op("where", _signs_differ(mod, b), op("add", mod, b), mod)
+
+    return pointwise(formula, *_floats(x, y))
 
 
 @lowering(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(x: Operand, y: Operand) -> Value:
-    return pointwise(lambda a, b: op("fmod", a, b), *_floats(x, y))
+    return pointwise(lambda a, b: vec("fmod", a, b), *_floats(x, y))
+
+
+@lowering(aten.atan2.default)
+def atan2(x: Value, y: Value) -> Value:
+    return pointwise(lambda a, b: vec("atan2", a, b), *_floats(x, y))
+
+
+@lowering(aten.hypot.default)
+def hypot(x: Value, y: Value) -> Value:
+    return pointwise(lambda a, b: vec("hypot", a, b), *_floats(x, y))
+
+
+@lowering(aten.copysign.Tensor, aten.copysign.Scalar)
+def copysign(x: Operand, y: Operand) -> Value:
+    return pointwise(lambda a, b: op("copysign", a, b), *_floats(x, y))
+
+
+@lowering(aten.pow.Tensor_Tensor)
+def pow_tensor(x: Value, y: Value) -> Value:
+    return pointwise(lambda a, b: vec("pow", a, b), *_floats(x, y))
 
 
 @lowering(aten.pow.Tensor_Scalar)
@@ -155,16 +224,19 @@ def pow_scalar(x: Value, exponent: Any) -> Value:
     special: dict[float, Any] = {
         2.0: lambda v: op("mul", v, v),
         3.0: lambda v: op("mul", op("mul", v, v), v),
-        0.5: lambda v: op("sqrt", v),
-        -0.5: lambda v: op("rsqrt", v),
         -1.0: lambda v: op("reciprocal", v),
         -2.0: lambda v: op("reciprocal", op("mul", v, v)),
     }
+    if exponent == 0.5:
+        root: Value = TABLE[aten.sqrt.default](x)
+        return root
+    if exponent == -0.5:
+        return rsqrt(x)
     if exponent in special:
         return pointwise(special[exponent], x)
     if exponent == 1.0:
         return copy(x)
-    raise Unsupported(f"power {exponent}")
+    return pointwise(lambda v, e: vec("pow", v, e), x, float(exponent))
 
 
 def _comparison(name: str) -> Any:
@@ -331,6 +403,22 @@ def elu(x: Value, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Value
         return op("where", op("lt", v, 0), negative, op("mul", v, float(scale)))
 
     return pointwise(formula, _float(x))
+
+
+@lowering(aten.celu.default)
+def celu(x: Value, alpha: Any = 1.0) -> Value:
+    return elu(x, alpha, 1.0, 1.0 / float(alpha))
+
+
+@lowering(aten.log_sigmoid_forward.default)
+def log_sigmoid(x: Value) -> tuple[Value, Value]:
+    """min(0, x) - log1p(exp(-|x|)); eager's second result is only for its backward."""
+
+    def formula(v: Value) -> Value:
+        small = op("exp", op("neg", op("abs", v)), arg="sleef")  # log_sigmoid_cpu_kernel has no scalar tail
+        return op("sub", op("minimum", 0, v), op("log1p", small, arg="sleef"))
+
+    return pointwise(formula, _float(x)), x
 
 
 @lowering(aten.mish.default)
