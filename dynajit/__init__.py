@@ -9,7 +9,6 @@ from dynajit.errors import CompileError, LoweringError, OptionError, ToolchainEr
 __version__ = "0.1.0"
 
 
-
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext dynajit` is what people try: it loads kernel_ext."""
     importlib.import_module("kernel_ext").load_ipython_extension(shell)

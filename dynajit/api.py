@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -23,12 +23,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 frame.configure(torch)
 frame.set_code_equal(content.same_code)
 frame.set_traceback_fixer(tracebacks.clean)
-
-
-@overload
-def compile(fn: F, **options: Any) -> F: ...
-@overload
-def compile(fn: None = None, **options: Any) -> Callable[[F], F]: ...
 
 
 def compile(
@@ -67,7 +61,7 @@ def _compile(fn: Any, *, options: Options) -> Any:
         return type(fn)(_compile(fn.__func__, options=options))
     if isinstance(fn, type):
         if issubclass(fn, nn.Module) and isinstance(fn.__dict__.get("forward"), types.FunctionType):
-            fn.forward = _compile(fn.__dict__["forward"], options=options)  # type: ignore[assignment]
+            fn.forward = _compile(fn.__dict__["forward"], options=options)
             return fn
         raise TypeError(f"cannot compile the class {fn.__qualname__}: only nn.Module classes with a forward method")
     if isinstance(fn, types.FunctionType):

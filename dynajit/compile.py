@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from dynajit import content, events, frame, reasons
-from dynajit.backends import CompiledGraph, compile_graph
+from dynajit.backends import compile_graph
 from dynajit.bytecode import NOWHERE, Position
 from dynajit.bytecode.flow import reachable, successors
 from dynajit.errors import CompileError, InternalError, Skip
@@ -89,7 +89,7 @@ def _is_ambient() -> bool:
         or torch._C._len_torch_function_stack()
         or torch._C._len_torch_dispatch_stack()
         or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch.jit.is_tracing()
+        or torch._C._get_tracing_state() is not None
     )
 
 
@@ -311,7 +311,7 @@ def _start_line(program: Program) -> int | None:
     return next((line for line in lines if line is not None), None)
 
 
-# ---- when it is compiled again -----------------------------------------------------------------------------------------
+# ---- when it is compiled again ----
 def _explain_miss(
     func: FunctionType, args: tuple[Any, ...], mine: Sequence[frame.Entry], record: Record, options: Options
 ) -> None:
@@ -344,7 +344,9 @@ def _changed_numbers(guards: Sequence[Guard], args: tuple[Any, ...]) -> list[Sou
     return [
         guard.source
         for guard in guards
-        if guard.kind == "EQUALS" and type(guard.expected) in (int, float) and _number_now(guard, args) != guard.expected
+        if guard.kind == "EQUALS"
+        and type(guard.expected) in (int, float)
+        and _number_now(guard, args) != guard.expected
     ]
 
 
@@ -367,5 +369,7 @@ def _give_up(code: CodeType, record: Record, options: Options) -> None:
 def _broke_error(func: FunctionType, end: Broke) -> CompileError:
     filename, line = end.where or (func.__code__.co_filename, end.position.line or 0)
     detail = f" ({end.detail})" if end.detail else ""
-    what = f"fullgraph=True, but {end.reason.title}{detail} breaks the graph [{end.reason.code}]. {end.reason.explanation}"
+    what = (
+        f"fullgraph=True, but {end.reason.title}{detail} breaks the graph [{end.reason.code}]. {end.reason.explanation}"
+    )
     return CompileError("capture", f"{filename}:{line}", what, end.reason.hint)

@@ -18,7 +18,7 @@ _KEPT = 256
 
 @dataclass
 class _Kept:
-    """digest: of the code. code: where the entries live now. entries: all of one function, its resume functions aside."""
+    """digest: of the code. code: where the entries live now. entries: the function's own, without resume functions."""
 
     digest: bytes
     code: CodeType
@@ -110,8 +110,6 @@ def _move(old: Record, new: Record) -> None:
     new.recompiles += old.recompiles
     new.extra += old.extra
     old.entries, old.extra = [], []
-
-
 
 
 def clear() -> None:

@@ -67,7 +67,7 @@ REQUESTED = _row(
 ITERATOR = _row(
     "DJ-B008",
     "an iterator whose items only Python can fetch",
-    "The loop goes on over an iterator that already existed, so its next item is fetched by Python; the body is compiled.",
+    "The loop goes on over an iterator that already existed, so Python fetches its next item; the body is compiled.",
     "loop over a list, a tuple or a range that is made inside the function",
 )
 UNCAUGHT = _row(

@@ -1,6 +1,6 @@
 """Where a value came from: how the guards find it again from the bound arguments of a call.
 
-A source is a path: a root (a bound argument, the globals, a cell, a known object) and steps from there. It prints as the
+A source is a path: a root (an argument, the globals, a cell, a known object) and steps from there. It prints as the
 expression a user would write, and names the accessor by which `frame.Check` walks to it.
 """
 

@@ -18,7 +18,7 @@ from dynajit.errors import OptionError
 from dynajit.guards.explain import words
 from dynajit.guards.guard import Guard
 from dynajit.options import Options
-from dynajit.records import Break, CacheEntry, Record, known, record_of
+from dynajit.records import Break, Record, known, record_of
 from dynajit.report import (
     BreakInfo,
     EntryInfo,
@@ -28,7 +28,6 @@ from dynajit.report import (
     Line,
     NodeInfo,
     Report,
-
 )
 
 
@@ -69,7 +68,7 @@ class _Summary:
     def __init__(self, record: Record, code: CodeType) -> None:
         self.record, self.code = record, code
         self.entries = list(record.entries)
-        self.graph_of = {}
+        self.graph_of: dict[int, int] = {}
         for entry in self.entries:
             if entry.graph is not None:
                 self.graph_of[id(entry)] = len(self.graph_of)
@@ -199,10 +198,14 @@ class _Summary:
 
     def _kernel(self, kernel: KernelInfo, graph: int, seen: dict[str, int]) -> KernelReport:
         lines = tuple(
-            (number, line) for number, origin in kernel.lines if (line := getattr(origin, "root_line", None)) is not None
+            (number, line)
+            for number, origin in kernel.lines
+            if (line := getattr(origin, "root_line", None)) is not None
         )
-        return KernelReport(kernel.name, kernel.language, kernel.source, kernel.launched, lines, kernel.ops, kernel.reads,
-                            kernel.writes, kernel.seconds, kernel.cache_hit, kernel.note, graph)  # fmt: skip
+        return KernelReport(
+            kernel.name, kernel.language, kernel.source, kernel.launched, lines, kernel.ops, kernel.reads, kernel.writes,
+            kernel.seconds, kernel.cache_hit, kernel.note, graph,
+        )  # fmt: skip
 
     def entry_rows(self) -> tuple[EntryInfo, ...]:
         rows = []
@@ -246,5 +249,3 @@ def explain(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, An
             if owner is not None and entry.entry is not None:
                 frame.remove(owner, entry.entry)
     return result
-
-

@@ -34,7 +34,7 @@ class Broke:
 
 @dataclass(frozen=True)
 class Trace:
-    """graph: the captured `fx.Graph`. placeholders, inputs, examples: its inputs, their sources, their values in this call.
+    """graph: the captured `fx.Graph`. placeholders, inputs, examples: its inputs, their sources, their values.
 
     handles: existing objects by the key of their contents; born: the instruction that made each key known.
     visited: (filename, line) of every user line that was evaluated, with the depth of inlining.

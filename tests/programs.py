@@ -1,7 +1,7 @@
 """A test is a program: it runs eagerly and compiled, and nothing observable may differ.
 
-The strongest claims are the default: one graph, no break, one compile for two calls. A program that claims less says so,
-so the weaker claims can be listed.
+The strongest claims are the default: one graph, no break, one compile for two calls. A program that claims less says
+so; the weaker claims can be listed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class Program:
         assert not skipped, skipped[0].detail
         assert report.status != "eager" or self.graphs == 0, report.reason
         graphs = sum(1 for e in seen if isinstance(e, events.EntryAdded) and e.record.graph is not None)
-        codes = [e.record.end.reason.code for e in seen if isinstance(e, events.EntryAdded) and e.record.end is not None]
+        codes = [
+            e.record.end.reason.code for e in seen if isinstance(e, events.EntryAdded) and e.record.end is not None
+        ]
         told = [f"{e.record.end.reason.title} ({e.record.end.detail})" for e in seen
                 if isinstance(e, events.EntryAdded) and e.record.end is not None]  # fmt: skip
         assert after == before, f"compiled again at the second call: {failed}"
@@ -169,7 +171,9 @@ def compare(got: Any, want: Any, where: str) -> None:
 def _compare_tensors(got: torch.Tensor, want: torch.Tensor, where: str) -> None:
     facts = ("dtype", "device", "shape", "requires_grad", "is_leaf")
     for fact in facts:
-        assert getattr(got, fact) == getattr(want, fact), f"{where}.{fact}: {getattr(got, fact)}, eager {getattr(want, fact)}"
+        assert getattr(got, fact) == getattr(want, fact), (
+            f"{where}.{fact}: {getattr(got, fact)}, eager {getattr(want, fact)}"
+        )
     assert got.stride() == want.stride(), f"{where}: strides {got.stride()}, eager {want.stride()}"
     torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True, msg=lambda m: f"{where}: {m}")
     if want.is_leaf and (want.grad is not None or got.grad is not None):

@@ -179,7 +179,8 @@ class Machine:
                 if instr.op in ("RETURN_VALUE", "YIELD_VALUE"):
                     frame.yielded = instr.op == "YIELD_VALUE"
                     frame.at += 1
-                    return pushed
+                    result: Value = pushed
+                    return result
                 frame.at = labels[self.jump] if self.jump is not None else frame.at + 1
         except GraphBreak as error:
             if error.where is None:
@@ -194,7 +195,7 @@ class Machine:
         if found is None:
             raise GraphBreak(reasons.UNSUPPORTED_INSTRUCTION, instr.op)
         line = instr.position.line
-        if line is not None:
+        if line is not None and instr.op not in _PROLOGUE:
             self.visited.setdefault((frame.program.code.filename, line), len(self.frames) - 1)
         count = found.pops(instr)
         stack = frame.stack
@@ -296,7 +297,7 @@ class Machine:
         return Constant(obj) if isinstance(obj, CodeType) else recording.constant(self, obj)
 
     def callable_pair(self, found: Value) -> tuple[Value, ...]:
-        """What LOAD_METHOD pushes for an attribute that was looked up: the callable, and NULL where this Python has it."""
+        """What LOAD_METHOD pushes for an attribute that was looked up: it and NULL, in this Python's order."""
         return (NULL, found) if python.null_first else (found, NULL)
 
     def known_handle(self, obj: Any, source: Source) -> Value | None:
@@ -339,7 +340,7 @@ class Machine:
             self.recorder.call("call_function", torch._C._set_grad_enabled, (on,), {}, self.origin())
             torch._C._set_grad_enabled(on)
 
-    # ---- what values may ask: actions ---------------------------------------------------------------------------------
+    # ---- what values may ask: actions ----
     def call(self, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
         return calls.call(self, fn, args, kwargs)
 
@@ -352,9 +353,7 @@ class Machine:
     def call_method(self, owner: Value, name: str, *args: Value) -> Value:
         return self.call(self.getattr(owner, name), args, {})
 
-    def call_builtin_method(
-        self, owner: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]
-    ) -> Value:
+    def call_builtin_method(self, owner: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
         assert isinstance(owner, DictInstance)
         return builtin_call(self, owner, name, args, kwargs)
 
@@ -427,6 +426,7 @@ class Machine:
         return namespace if isinstance(namespace, dict) else vars(namespace)
 
 
+_PROLOGUE = frozenset({"RESUME", "MAKE_CELL", "COPY_FREE_VARS", "RETURN_GENERATOR"})
 _BY_VALUE = frozenset({"EQUALS", "LENGTH", "KEYS", "SET_EQUALS", "RELATION"})
 
 

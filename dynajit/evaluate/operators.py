@@ -183,9 +183,9 @@ def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     left, right = (v if isinstance(o, TensorValue) else m.specialise(v) for v, o in ((left, right), (right, left)))
     tensors = isinstance(left, TensorValue) or isinstance(right, TensorValue)
     if tensors and not isinstance(left, InstanceValue) and not isinstance(right, InstanceValue):
-        if any(isinstance(v, Constant) and (v.value is None or isinstance(v.value, str)) for v in (left, right)):
-            if symbol in ("==", "!="):
-                return Constant(symbol == "!=")
+        strange = any(isinstance(v, Constant) and (v.value is None or isinstance(v.value, str)) for v in (left, right))
+        if strange and symbol in ("==", "!="):
+            return Constant(symbol == "!=")
         return m.record("call_function", function, (left, right), {})
     if is_known(m, left) and is_known(m, right):
         return fold(m, function, [left, right])
@@ -255,9 +255,9 @@ def is_same(m: Machine, left: Value, right: Value) -> bool:
             m.guard(left.source, "NOT_SAME", right.source)
         return bool(mine == other)
     for value, against in ((left, right), (right, left)):
-        if against.identity() is not None and against.identity()[0] == "is" and value.identity() is None:
-            if isinstance(value, (Constant, SymbolicNumber, TupleValue)) or value.source is None:
-                return False
+        singleton = against.identity() is not None and against.identity()[0] == "is" and value.identity() is None
+        if singleton and (isinstance(value, (Constant, SymbolicNumber, TupleValue)) or value.source is None):
+            return False
     raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} is {right.describe()}")
 
 

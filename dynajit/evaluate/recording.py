@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 # Operations that take a Python number as it comes: their result's size and dtype do not depend on its value.
 SCALAR_SAFE = frozenset({
     "add", "sub", "mul", "truediv", "iadd", "isub", "imul", "itruediv", "lt", "le", "gt", "ge", "eq", "ne", "div",
-    "rsub", "true_divide", "subtract", "multiply", "divide", "fill", "clamp", "masked_fill", "where", "neg", "full_like",
-    "maximum", "minimum",
+    "rsub", "true_divide", "subtract", "multiply", "divide", "fill", "clamp", "masked_fill", "where", "neg",
+    "full_like", "maximum", "minimum",
 })  # fmt: skip
 _SYMBOLS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
             operator.mod: "%"}  # fmt: skip

@@ -13,7 +13,7 @@ from dynajit.values.function import Callee
 
 
 class Frame:
-    """One activation being evaluated. at: index of the next instruction. handled: exceptions being handled, innermost last."""
+    """One activation being evaluated. at: the next instruction. handled: exceptions being handled, innermost last."""
 
     __slots__ = ("at", "callee", "cells", "generator", "handled", "instr", "locals", "program", "stack", "yielded")
 

@@ -36,7 +36,8 @@ _DATA = frozenset({"equal", "allclose", "is_nonzero"})
 
 def _collect() -> dict[Any, str]:
     found: dict[Any, str] = {}
-    spaces = (torch._C._VariableFunctions, torch._C._nn, torch._C._special, torch._C._linalg, torch._C._fft)
+    names = ("_VariableFunctions", "_nn", "_special", "_linalg", "_fft")
+    spaces = [getattr(torch._C, name) for name in names]
     for space in spaces:
         for name in dir(space):
             obj = getattr(space, name)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._compile import _disable_dynamo
 from torch._decomp import global_decomposition_table
 
 from dynajit.graph import pointwise
@@ -59,8 +60,8 @@ EXACT_LAYOUT = frozenset([*_POINTWISE, *_VIEWS, *_REST])
 def _spare_the_import() -> None:
     """Keep PyTorch's Python shape rules from importing its compiler.
 
-    Rules wrapped by `torch._disable_dynamo` import torch._dynamo at their first call (1.4 s) to have themselves excluded
-    from its capture, and remember the result as `__dynamo_disable` (torch/_compile.py). Where that compiler is not loaded
+    Rules wrapped by `torch._disable_dynamo` import torch._dynamo at their first call (1.4 s) to be excluded from its
+    capture, and remember the result as `__dynamo_disable` (torch/_compile.py). Where it is not loaded
     there is nothing to be excluded from.
     """
     if "torch._dynamo" in sys.modules:
@@ -82,7 +83,7 @@ def _mark(rule: Any) -> None:
                 cell.cell_contents.__dynamo_disable = cell.cell_contents
 
 
-_DISABLING = torch._disable_dynamo(_mark).__code__
+_DISABLING = _disable_dynamo(_mark).__code__
 _spare_the_import()
 
 
@@ -110,9 +111,7 @@ def run(op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     """Make the call on meta tensors. `args` and `kwargs` hold meta tensors where the program has tensors."""
     args, kwargs = list(args), dict(kwargs)
     name = name_of(target)
-    if target in CREATION if not isinstance(target, str) else name in LIKE:
-        kwargs["device"] = META
-    elif name in LIKE:
+    if (target in CREATION if not isinstance(target, str) else name in LIKE) or name in LIKE:
         kwargs["device"] = META
     elif op == "call_method" and name in ("to", "cuda", "cpu"):
         return _to(name, args, kwargs)

@@ -46,7 +46,11 @@ def result(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.T
         dtype = args[0].dtype
         if name in _UNARY and not kwargs and not (dtype is torch.bool and name in ("neg", "relu", "square")):
             return _made(args[0].shape, _dtype(_UNARY[name], dtype), args)
-        if name in _FLOAT_ONLY and dtype.is_floating_point and all(isinstance(v, (str, float)) for v in kwargs.values()):
+        if (
+            name in _FLOAT_ONLY
+            and dtype.is_floating_point
+            and all(isinstance(v, (str, float)) for v in kwargs.values())
+        ):
             return _made(args[0].shape, dtype, args)
     return None
 

@@ -155,5 +155,3 @@ def build(guards: Sequence[Guard], inputs: Sequence[Source]) -> Built:
     for guard in guards:
         KINDS[guard.kind](builder, guard)
     return builder.finished(inputs)
-
-

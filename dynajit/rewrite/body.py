@@ -1,4 +1,4 @@
-"""The replacement: load inputs, call the graph, repeat side effects, then return, or run one instruction and hand over."""
+"""The replacement: call the graph, repeat side effects, then return, or run one instruction and hand over."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def draft(function: FunctionType, program: Program, trace: Trace) -> Draft:
     code = program.code
     own_cells: dict[int, str] = {}
     if isinstance(end, Broke):
-        own_cells = {v.key: name for name, v in end.locals.items() if isinstance(v, CellValue) and name in code.cellvars}
+        own_cells = {
+            v.key: name for name, v in end.locals.items() if isinstance(v, CellValue) and name in code.cellvars
+        }
     cell_names = frozenset(code.cellvars) if isinstance(end, Broke) else frozenset()
     emit = Reload(trace.heap, function.__globals__, own_cells, cell_names)
     emit.placeholders = dict(zip(trace.placeholders, trace.inputs, strict=True))
@@ -110,7 +112,7 @@ def _restore_frame(program: Program, trace: Trace, end: Broke, emit: Reload) -> 
 
 def _native(program: Program, end: Broke) -> tuple[list[Instr | Label], list[Region]]:
     """The broken instruction under its own regions, its handlers, and a hand-over wherever control leaves them."""
-    root, root_at = program.root(end.at)
+    root, _ = program.root(end.at)
     points = points_of(root)
     body, code = program.body, program.code
     nulls = tuple(value is NULL for value in end.stack)
@@ -271,5 +273,5 @@ def _graph_call(made: Draft, graph_call: Any) -> list[Instr]:
 
 def graph_inputs(trace: Trace) -> Sequence[Source]:
     """Sources of the placeholders that the graph still has."""
-    by_node = {node: source for node, source in zip(trace.placeholders, trace.inputs, strict=True)}
+    by_node = dict(zip(trace.placeholders, trace.inputs, strict=True))
     return [by_node[node] for node in trace.graph.nodes if node.op == "placeholder"]

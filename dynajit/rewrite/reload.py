@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
-
 from dynajit.bytecode import Instr
 from dynajit.bytecode import emit as short
 from dynajit.errors import GraphBreak
@@ -120,7 +119,7 @@ class Reload:
         self.out += short.call(len(args) + len(kwargs or {}), tuple(kwargs or ()))
 
     def make_function(self, flags: int, globals_: dict[str, Any]) -> None:
-        """Stack: defaults?, kwdefaults?, annotations?, closure?, code. Functions of other modules keep their globals."""
+        """Stack: the parts that MAKE_FUNCTION takes. Functions of other modules keep their globals."""
         if globals_ is self.globals:
             self.instruction("MAKE_FUNCTION", flags)
             return

@@ -136,7 +136,7 @@ class OpaqueValue(Value):
     def identity(self) -> Any:
         return ("object", id(self.obj))
 
-    def missing(self, operation: str) -> Any:  # type: ignore[override]
+    def missing(self, operation: str) -> Any:
         raise GraphBreak(reasons.UNKNOWN_OBJECT, f"{operation} of {self.describe()}")
 
     def reload(self, emit: Emitter) -> None:

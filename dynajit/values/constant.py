@@ -70,7 +70,11 @@ class Constant(Value):
                 m.throw(AttributeError, *error.args)
             if isinstance(found, types.MappingProxyType):
                 found = dict(found)
-            return m.wrap(found, Known(found)) if not is_plain(found) and not isinstance(found, dict) else m.constant(found)
+            return (
+                m.wrap(found, Known(found))
+                if not is_plain(found) and not isinstance(found, dict)
+                else m.constant(found)
+            )
         if isinstance(value, enum.Enum) and name in ("value", "name", "_value_", "_name_") and is_plain(value.value):
             return m.constant(value.name if "name" in name else value.value)
         self.missing(f"attribute {name!r}")

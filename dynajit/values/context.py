@@ -54,7 +54,7 @@ class GradContext(Handle):
 
 def _rebuild(cls: type, mode: bool, prev: bool) -> Any:
     """The context object as it is after `__init__` (and `__enter__`), without touching the mode."""
-    context = object.__new__(cls)
+    context: Any = object.__new__(cls)
     context.prev = prev
     if cls is torch.set_grad_enabled:
         context.mode = mode

@@ -18,12 +18,14 @@ from dynajit.values.klass import ClassValue, is_mutable
 from dynajit.values.mapping import DictValue, Items
 from dynajit.values.wrap import rule
 
+NO_ITEMS = DictValue(-1)
+
 
 @dataclass(frozen=True, eq=False)
 class DictInstance(InstanceValue):
     """storage: the items, as the methods of dict see them."""
 
-    storage: DictValue = DictValue(-1)
+    storage: DictValue = NO_ITEMS
 
     def _own_or_storage(self, m: Tracer, name: str, *args: Value) -> Value | None:
         method = self.method(m, name)
@@ -77,7 +79,7 @@ class DictInstance(InstanceValue):
         emit.later(fill)
 
 
-def _base(cls: type) -> type:
+def _base(cls: type) -> Any:
     return OrderedDict if issubclass(cls, OrderedDict) else dict
 
 
@@ -90,9 +92,11 @@ def is_dict_class(cls: type) -> bool:
     plain = (object, dict, OrderedDict)
     if cls in plain or not issubclass(cls, dict) or not is_mutable(cls):
         return False
-    return all(base in plain or is_mutable(base) for base in cls.__mro__) and raw_attr(
-        cls, "__new__"
-    ) in (dict.__new__, raw_attr(dict, "__new__"), raw_attr(OrderedDict, "__new__"))
+    return all(base in plain or is_mutable(base) for base in cls.__mro__) and raw_attr(cls, "__new__") in (
+        dict.__new__,
+        raw_attr(dict, "__new__"),
+        raw_attr(OrderedDict, "__new__"),
+    )
 
 
 def new_dict_instance(m: Tracer, cls: type) -> DictInstance:

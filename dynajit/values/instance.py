@@ -270,7 +270,7 @@ def new_instance(m: Tracer, cls: type) -> InstanceValue:
 
 
 def is_modelled(cls: type) -> bool:
-    """Whether instances are laid out as Python classes do: no builtin container or C type below, plain attribute access."""
+    """Whether instances are laid out as Python classes do: no C type below, plain attribute access."""
     own = raw_attr(cls, "__getattribute__")
     if not is_mutable(cls) or not (own is object.__getattribute__ or isinstance(own, types.FunctionType)):
         return False

@@ -245,15 +245,15 @@ class OpaqueIterator(Value):
         raise GraphBreak(reasons.ITERATOR, type(self.obj).__name__)
 
 
-_ITERATORS = tuple(
-    type(it)
-    for it in (
-        iter([]), iter(()), iter(range(0)), iter(range(2**70)), iter(set()), iter({}), iter({}.values()),
-        iter({}.items()), iter(""), iter(b""), reversed([]), reversed({}), zip(), enumerate(()), map(int, ()),
-        filter(int, ()), itertools.count(), itertools.chain(), itertools.cycle(()), itertools.repeat(None),
-        itertools.islice((), 0), itertools.product(), itertools.groupby(()), (x for x in ()), reversed(()),
-    )
+_nothing: tuple[int, ...] = ()
+_SAMPLES: tuple[Any, ...] = (
+    iter([0]), iter(_nothing), iter(range(0)), iter(range(2**70)), iter({0}), iter({0: 0}), iter({0: 0}.values()),
+    iter({0: 0}.items()), iter(""), iter(b""), reversed([0]), reversed({0: 0}), zip(_nothing), enumerate(_nothing),
+    map(int, _nothing), filter(int, _nothing), itertools.count(), itertools.chain(_nothing), itertools.cycle(_nothing),
+    itertools.repeat(None), itertools.islice(_nothing, 0), itertools.product(_nothing), itertools.groupby(_nothing),
+    (item for item in _nothing), reversed(_nothing),
 )  # fmt: skip
+_ITERATORS = tuple(type(sample) for sample in _SAMPLES)
 
 
 @kind(*dict.fromkeys(_ITERATORS))

@@ -20,7 +20,7 @@ _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
 def lookup(m: Tracer, cls: type, name: str, after: type | None = None) -> Any:
-    """What `_PyType_Lookup` finds (MISSING if nothing), guarded by identity. `after`: start behind this class (super)."""
+    """What `_PyType_Lookup` finds (MISSING if nothing), guarded by identity. `after`: start behind it (super)."""
     mro = cls.__mro__
     start = mro.index(after) + 1 if after is not None else 0
     found: Any = MISSING

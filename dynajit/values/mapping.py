@@ -32,7 +32,8 @@ def hashable(m: Tracer, key: Value) -> Any:
     if key.identity() is not None and not isinstance(key, Constant):
         if isinstance(key, (DictValue,)) or key.kind in ("list", "set", "dict"):
             m.throw(TypeError, f"unhashable type: '{key.python_type().__name__}'")
-        if key.python_type().__hash__ is not object.__hash__ and key.kind not in ("tensor", "class", "function"):
+        by_identity: Any = object.__hash__
+        if key.python_type().__hash__ is not by_identity and key.kind not in ("tensor", "class", "function"):
             raise GraphBreak(reasons.NO_OPERATION, f"{key.describe()} as a key")
         return _ByIdentity(key.identity())
     if isinstance(key, TupleValue):
@@ -311,7 +312,8 @@ class DictIterator(Handle):
             m.heap.put(self.key, (None, at, size))
             return None
         m.heap.put(self.key, (owner, at + 1, size))
-        return _parts(items, self.what)[at]
+        part: Value = _parts(items, self.what)[at]
+        return part
 
     def reload(self, emit: Emitter) -> None:
         owner, at, _ = emit.heap[self.key]

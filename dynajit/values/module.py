@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
 import torch
 from torch import nn
 from torch.nn.modules import module as nn_module

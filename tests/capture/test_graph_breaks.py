@@ -2,9 +2,10 @@
 
 import contextlib
 
-import dynajit
 import torch
 from programs import T, program
+
+import dynajit
 
 LOG = []
 

@@ -2,12 +2,13 @@
 
 import math
 
-import dynajit
 import pytest
 import torch
-from dynajit import frame
 from programs import T
 from torch import nn
+
+import dynajit
+from dynajit import frame
 
 FACTOR = 2.0
 TABLE = {"k": 1}

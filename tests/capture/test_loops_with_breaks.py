@@ -1,10 +1,11 @@
 """A break inside a long loop: a constant number of graphs, constant stack, the right order."""
 
-import dynajit
 import pytest
 import torch
-from dynajit import events
 from programs import T
+
+import dynajit
+from dynajit import events
 
 
 def count_graphs(fn, *args):
@@ -70,8 +71,10 @@ def test_ten_thousand_turns(fn, capsys):
     printed = capsys.readouterr().out
     got, graphs, entries = count_graphs(fn, T(3), 10_000)
     assert capsys.readouterr().out == printed
-    assert torch.equal(torch.stack(got[:10]) if isinstance(got, list) else got[0] if isinstance(got, tuple) else got,
-                       torch.stack(want[:10]) if isinstance(want, list) else want[0] if isinstance(want, tuple) else want)
+    assert torch.equal(
+        torch.stack(got[:10]) if isinstance(got, list) else got[0] if isinstance(got, tuple) else got,
+        torch.stack(want[:10]) if isinstance(want, list) else want[0] if isinstance(want, tuple) else want,
+    )
     assert graphs <= 4
     assert entries <= 8
 

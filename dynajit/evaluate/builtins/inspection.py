@@ -22,7 +22,7 @@ from dynajit.values.base import Value
 from dynajit.values.constant import Constant, plain
 from dynajit.values.exception import ExceptionValue
 from dynajit.values.function import FunctionValue, MethodValue
-from dynajit.values.instance import InstanceValue, SuperValue, is_modelled, new_instance, raw_attr
+from dynajit.values.instance import InstanceValue, SuperValue, raw_attr
 from dynajit.values.klass import ClassValue, lookup
 from dynajit.values.sequence import TupleValue
 from dynajit.values.tensor import TensorValue
@@ -84,9 +84,8 @@ def getattr_(m: Machine, owner: Value, name: Value, *default: Value) -> Value:
 @builtin(hasattr)
 def hasattr_(m: Machine, owner: Value, name: Value) -> Value:
     text = plain(m, name)
-    if isinstance(owner, TensorValue):
-        if hasattr(owner.meta, text) or owner.source is not None and text in _OWN_TENSOR_NAMES:
-            return Constant(True)
+    if isinstance(owner, TensorValue) and (hasattr(owner.meta, text) or text in _OWN_TENSOR_NAMES):
+        return Constant(True)
     try:
         m.getattr(owner, text)
     except Raised as error:
@@ -142,7 +141,10 @@ def super_(m: Machine, *args: Value) -> Value:
     return SuperValue(cls.cls, m.realize(owner))
 
 
-for _function in (locals, globals, vars, dir, eval, exec, compile, builtins.__build_class__):
+_LOOKS_AT_FRAMES: tuple[Any, ...] = (locals, globals, vars, dir, eval, exec, compile, builtins.__build_class__)
+_SHOWS: tuple[Any, ...] = (print, input, open, breakpoint)
+
+for _function in _LOOKS_AT_FRAMES:
     builtin(_function)(lambda m, *args, function=_function, **kwargs: _introspection(function))
 
 
@@ -151,7 +153,7 @@ def _introspection(function: Any) -> Value:
     raise GraphBreak(reason, f"{function.__name__}()")
 
 
-for _function in (print, input, open, breakpoint):
+for _function in _SHOWS:
     builtin(_function)(lambda m, *args, function=_function, **kwargs: _visible(function))
 
 

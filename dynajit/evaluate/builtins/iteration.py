@@ -119,7 +119,8 @@ def product(m: Machine, *iterables: Value, repeat: Value | None = None) -> Value
 @builtin(itertools.islice)
 def islice(m: Machine, iterable: Value, *bounds: Value) -> Value:
     stop = [plain(m, bound) for bound in bounds]
-    iterator, items = m.iterate(iterable), []
+    iterator = m.iterate(iterable)
+    items: list[Value] = []
     last = stop[0] if len(stop) == 1 else stop[1]
     if last is None:
         raise GraphBreak(reasons.NO_OPERATION, "islice() without an end")

@@ -100,8 +100,8 @@ for _symbol, _function in operators.INPLACE.items():
     _operator(_function, _symbol + "=")
 for _symbol, (_function, _, _) in operators.COMPARE.items():
     builtin(_function)(lambda m, left, right, symbol=_symbol: m.compare(symbol, left, right))
-for _name, (_function, _) in operators.UNARY.items():
-    builtin(_function)(lambda m, value, name=_name: operators.unary(m, name, value))
+for _name, (_unary, _) in operators.UNARY.items():
+    builtin(_unary)(lambda m, value, name=_name: operators.unary(m, name, value))
 
 
 @builtin(operator.getitem)

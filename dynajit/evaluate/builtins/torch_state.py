@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch._jit_internal
 import torch.overrides
 import torch.utils.checkpoint
 
@@ -25,8 +26,8 @@ def _answer(value: Any, *functions: Any) -> None:
 
 _answer(
     False,
-    torch.jit.is_scripting,
-    torch.jit.is_tracing,
+    torch._jit_internal.is_scripting,
+    getattr(torch.jit, "is_tracing"),  # noqa: B009 (not exported, for mypy)
     torch._C._is_tracing,
     torch.compiler.is_compiling,
     torch.compiler.is_dynamo_compiling,

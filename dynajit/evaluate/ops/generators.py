@@ -52,7 +52,7 @@ def end_send(m: Machine, instr: Instr, receiver: Value, result: Value) -> Value:
 
 @op("CALL_INTRINSIC_1")
 def call_intrinsic_1(m: Machine, instr: Instr, value: Value) -> Value:
-    """STOPITERATION_ERROR: a StopIteration that leaves a generator becomes a RuntimeError; `run_generator` sees to that."""
+    """STOPITERATION_ERROR: a StopIteration that leaves a generator becomes a RuntimeError, see `run_generator`."""
     if instr.arg == "STOPITERATION_ERROR":
         return value
     raise GraphBreak(reasons.UNSUPPORTED_INSTRUCTION, f"{instr.op} {instr.arg}")

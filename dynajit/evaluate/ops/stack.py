@@ -25,7 +25,8 @@ def push_null(m: Machine, instr: Instr) -> Value:
 
 @op("COPY", pops=lambda instr: 0)
 def copy(m: Machine, instr: Instr) -> Value:
-    return m.frame.stack[-instr.arg]
+    top: Value = m.frame.stack[-instr.arg]
+    return top
 
 
 @op("SWAP", pops=lambda instr: 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from dynajit.bytecode import Instr
 from dynajit.evaluate.inlining import cell_of
 from dynajit.evaluate.machine import Machine
@@ -14,7 +16,7 @@ from dynajit.values.instance import SuperValue
 from dynajit.values.klass import ClassValue
 
 
-def _unbound(m: Machine, name: str) -> Value:
+def _unbound(m: Machine, name: str) -> NoReturn:
     m.throw(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
 
 
