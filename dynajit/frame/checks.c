@@ -255,16 +255,19 @@ has_code(Test *test, PyObject *value)
     if (dj_code_equal == NULL) {
         return 0;
     }
-    /* Owned: code, answer */
-    Py_INCREF(code);
-    PyObject *args[] = {code, test->arg};
-    PyObject *answer = PyObject_Vectorcall(dj_code_equal, args, 2, NULL);
+    /* Owned: code, expected, fn, answer (another thread may renew the expectation meanwhile) */
+    PyObject *expected = Py_NewRef(test->arg);
+    PyObject *fn = Py_NewRef(dj_code_equal);
+    PyObject *args[] = {Py_NewRef(code), expected};
+    PyObject *answer = PyObject_Vectorcall(fn, args, 2, NULL);
     const int same = answer == NULL ? -1 : PyObject_IsTrue(answer);
     if (same == 1) {
         Py_XSETREF(test->arg, Py_NewRef(code));
     }
     Py_XDECREF(answer);
     Py_DECREF(code);
+    Py_DECREF(expected);
+    Py_DECREF(fn);
     return same;
 }
 

@@ -195,7 +195,9 @@ make_entry(Thread *thread, Dispatcher *context, PyCodeObject *code, Turn *turn, 
     }
     PyObject *args[] = {(PyObject *)turn->func, slots, context->options};
     thread->compiling++;
+    const Paused paused = dj_pause(thread);
     answer = PyObject_Vectorcall(context->on_miss, args, 3, NULL);
+    dj_go_on(thread, paused);
     thread->compiling--;
     if (answer == NULL) {
         goto exit;
@@ -208,7 +210,11 @@ make_entry(Thread *thread, Dispatcher *context, PyCodeObject *code, Turn *turn, 
         PyErr_Format(PyExc_TypeError, "on_miss must return an Entry or None, not %.100s", Py_TYPE(answer)->tp_name);
         goto exit;
     }
-    if (((Entry *)answer)->check == NULL || dj_entry_add(code, (Entry *)answer) < 0) {
+    if (((Entry *)answer)->options != context->options) {
+        PyErr_SetString(PyExc_ValueError, "on_miss returned an entry with other options than it was asked for");
+        goto exit;
+    }
+    if (dj_entry_add(code, (Entry *)answer) < 0) {
         goto exit;
     }
     passed = try_entry(turn, (Entry *)answer, values);
@@ -237,7 +243,7 @@ run_replacement(Thread *thread, Dispatcher *context, Turn *turn, Entry *entry, V
         values->items[i] = turn->slots[i];
     }
     if (entry->breaks) {
-        dj_hook_enter();
+        dj_hook_enter(thread);
         thread->context = context;
         thread->pass = (PyCodeObject *)entry->code;
     }
@@ -246,7 +252,7 @@ run_replacement(Thread *thread, Dispatcher *context, Turn *turn, Entry *entry, V
     if (entry->breaks) {
         thread->context = NULL;
         thread->pass = NULL;
-        dj_hook_leave();
+        dj_hook_leave(thread);
     }
     Py_DECREF(function);
     return result;
@@ -264,7 +270,7 @@ run_natively(Thread *thread, Dispatcher *context, PyCodeObject *code, Turn *turn
         result = dj_delegate(thread, PyThreadState_Get(), frame, 0);
     }
     else {
-        dj_hook_enter();
+        dj_hook_enter(thread);
         thread->pass = code;
         if (turn->call != NULL) {
             result = turn->func->vectorcall(func, turn->call, turn->nargsf, turn->kwnames);
@@ -273,7 +279,7 @@ run_natively(Thread *thread, Dispatcher *context, PyCodeObject *code, Turn *turn
             result = turn->func->vectorcall(func, turn->slots, (size_t)turn->nslots, NULL);
         }
         thread->pass = NULL;
-        dj_hook_leave();
+        dj_hook_leave(thread);
     }
     thread->context = NULL;
     return result;

@@ -35,11 +35,10 @@ fix_traceback(Thread *thread)
         return;
     }
     if (has_hidden_frame(exception)) {
-        Dispatcher *context = thread->context;
         PyObject *fixer = Py_NewRef(traceback_fixer);
-        thread->context = NULL;
+        const Paused paused = dj_pause(thread);
         PyObject *result = PyObject_CallOneArg(fixer, exception);
-        thread->context = context;
+        dj_go_on(thread, paused);
         if (result == NULL) {
             PyErr_WriteUnraisable(fixer);
         }

@@ -178,6 +178,7 @@ typedef struct {
     int compiling;         /* inside on_miss */
     int calls;             /* Dispatcher calls on the stack */
     int turns;             /* dispatches on the stack */
+    int hooks;             /* of them, how many want the evaluator installed */
 } Thread;
 
 extern _Thread_local Thread dj_thread;
@@ -208,8 +209,15 @@ extern PyMethodDef dj_dispatch_methods[], dj_dispatcher_methods[];
 /* ---- hook.c: the PEP 523 evaluator ---- */
 
 void dj_hook_init(void);
-void dj_hook_enter(void);
-void dj_hook_leave(void);
+void dj_hook_enter(Thread *thread);
+void dj_hook_leave(Thread *thread);
+/* For a while this thread runs code of which nothing is to be captured: until then it may run at full speed. */
+typedef struct {
+    Dispatcher *context;
+    int hooks;
+} Paused;
+Paused dj_pause(Thread *thread);
+void dj_go_on(Thread *thread, Paused paused);
 PyObject *dj_delegate(Thread *thread, PyThreadState *tstate, Frame *frame, int throwflag);
 extern PyTypeObject dj_off_type;
 extern PyMethodDef dj_hook_methods[];

@@ -23,12 +23,11 @@ graph_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *k
     /* Owned: fn (another thread may swap it meanwhile) */
     GraphCall *self = (GraphCall *)callable;
     Thread *thread = &dj_thread;
-    Dispatcher *context = thread->context;
     PyObject *fn = Py_NewRef(self->fn);
     self->calls++;
-    thread->context = NULL;
+    const Paused paused = dj_pause(thread);
     PyObject *result = PyObject_Vectorcall(fn, args, nargsf, kwnames);
-    thread->context = context;
+    dj_go_on(thread, paused);
     if (result == NULL) {
         note_failure(thread, self);
     }

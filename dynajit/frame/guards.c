@@ -220,6 +220,18 @@ check_dealloc(Check *self)
 
 /* ---- methods, for tests and reports ---- */
 
+/* As dj_check_run, where nothing is captured. */
+static int
+run_apart(Check *self, PyFunctionObject *func, PyObject *slots, PyObject *out, Where *where)
+{
+    Thread *thread = &dj_thread;
+    const Paused paused = dj_pause(thread);
+    const int passed = dj_check_run(self, func, ((PyTupleObject *)slots)->ob_item, PyTuple_GET_SIZE(slots),
+                                    ((PyTupleObject *)out)->ob_item, where);
+    dj_go_on(thread, paused);
+    return passed;
+}
+
 /* The slots as an owned tuple; the function borrowed. */
 static PyObject *
 parse_run(PyObject *args, const char *format, PyFunctionObject **func)
@@ -243,8 +255,7 @@ check_run(Check *self, PyObject *args)
     }
     PyObject *inputs = PyTuple_New(self->ninputs);
     if (inputs != NULL) {
-        const int passed = dj_check_run(self, func, ((PyTupleObject *)slots)->ob_item, PyTuple_GET_SIZE(slots),
-                                        ((PyTupleObject *)inputs)->ob_item, NULL);
+        const int passed = run_apart(self, func, slots, inputs, NULL);
         if (passed != 1) {
             Py_SETREF(inputs, passed < 0 ? NULL : Py_NewRef(Py_None));
         }
@@ -266,8 +277,7 @@ check_explain(Check *self, PyObject *args)
     }
     PyObject *out = PyTuple_New(self->ninputs);
     if (out != NULL) {
-        const int passed = dj_check_run(self, func, ((PyTupleObject *)slots)->ob_item, PyTuple_GET_SIZE(slots),
-                                        ((PyTupleObject *)out)->ob_item, &where);
+        const int passed = run_apart(self, func, slots, out, &where);
         if (passed == 1) {
             result = Py_NewRef(Py_None);
         }

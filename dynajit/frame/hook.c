@@ -2,8 +2,8 @@
    thread only. It answers one question: which code for this frame? */
 #include "frame.h"
 
-static int users;                        /* dispatches that want it installed */
-static _PyFrameEvalFunction previous;    /* whom it replaced: CPython's own, or another library's */
+static int users;                     /* dispatches of all threads that want it installed */
+static _PyFrameEvalFunction previous; /* whom it replaced: CPython's own, or another library's */
 
 static PyObject *evaluate(PyThreadState *tstate, Frame *frame, int throwflag);
 
@@ -34,19 +34,57 @@ uninstall(PyInterpreterState *interp)
     }
 }
 
-void
-dj_hook_enter(void)
+static void
+want(int count)
 {
-    if (users++ == 0) {
+    users += count;
+    if (users == count) {
         install(PyInterpreterState_Get());
     }
 }
 
-void
-dj_hook_leave(void)
+static void
+want_no_more(int count)
 {
-    if (--users == 0) {
+    users -= count;
+    if (users == 0) {
         uninstall(PyInterpreterState_Get());
+    }
+}
+
+void
+dj_hook_enter(Thread *thread)
+{
+    thread->hooks++;
+    want(1);
+}
+
+void
+dj_hook_leave(Thread *thread)
+{
+    thread->hooks--;
+    want_no_more(1);
+}
+
+Paused
+dj_pause(Thread *thread)
+{
+    const Paused paused = {thread->context, thread->hooks};
+    thread->context = NULL;
+    if (paused.hooks > 0) {
+        thread->hooks = 0;
+        want_no_more(paused.hooks);
+    }
+    return paused;
+}
+
+void
+dj_go_on(Thread *thread, Paused paused)
+{
+    thread->context = paused.context;
+    if (paused.hooks > 0) {
+        thread->hooks = paused.hooks;
+        want(paused.hooks);
     }
 }
 
@@ -65,8 +103,8 @@ dj_delegate(Thread *thread, PyThreadState *tstate, Frame *frame, int throwflag)
     return result;
 }
 
-/* An evaluator makes each Python call use C stack. Where that runs short the evaluator goes away until the frame
-   returns: its callees are not captured, but recursion goes as deep as it would without us. */
+/* An evaluator makes each Python call use C stack. Where that runs short the evaluator goes away, for all threads, until
+   the frame returns: its callees are not captured, but recursion goes as deep as it would without us. */
 static PyObject *
 run_unhooked(Thread *thread, PyThreadState *tstate, Frame *frame)
 {
@@ -123,10 +161,9 @@ with_interception_off(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
         PyErr_SetString(PyExc_TypeError, "with_interception_off() needs a callable");
         return NULL;
     }
-    Dispatcher *context = thread->context;
-    thread->context = NULL;
+    const Paused paused = dj_pause(thread);
     PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)(nargs - 1), kwnames);
-    thread->context = context;
+    dj_go_on(thread, paused);
     return result;
 }
 

@@ -22,8 +22,10 @@ static struct {
     Error (*get_data_ptr)(Handle, void **);
     bool (*grad_mode_is_enabled)(void);
     size_t (*element_size)(int32_t);
-    bool (*requires_grad)(const void *);     /* c10::TensorImpl::requires_grad() const; may be NULL */
-    bool (*inference_mode_is_enabled)(void); /* c10::InferenceMode::is_enabled(); may be NULL */
+    bool (*requires_grad)(const void *);     /* c10::TensorImpl::requires_grad() const */
+    bool (*inference_mode_is_enabled)(void); /* c10::InferenceMode::is_enabled() */
+    bool (*is_conj)(Handle);                 /* at::native::is_conj(const Tensor &) */
+    bool (*is_neg)(Handle);                  /* at::native::is_neg(const Tensor &) */
     int32_t strided;
 } shim;
 
@@ -42,6 +44,11 @@ static const struct {
     {"aoti_torch_get_data_ptr", &shim.get_data_ptr},
     {"aoti_torch_grad_mode_is_enabled", &shim.grad_mode_is_enabled},
     {"aoti_torch_dtype_element_size", &shim.element_size},
+    /* C++ functions of libtorch_cpu and libc10 that the shim has no name for */
+    {"_ZN2at6native7is_conjERKNS_6TensorE", &shim.is_conj},
+    {"_ZN2at6native6is_negERKNS_6TensorE", &shim.is_neg},
+    {"_ZNK3c1010TensorImpl13requires_gradEv", &shim.requires_grad},
+    {"_ZN3c1013InferenceMode10is_enabledEv", &shim.inference_mode_is_enabled},
 };
 
 /* Objects of torch and the numbers the shim uses for them. */
@@ -118,6 +125,13 @@ dj_shim_address(PyObject *tensor, uintptr_t *address)
 }
 
 bool
+dj_shim_plain(PyObject *tensor)
+{
+    Handle handle = handle_of(tensor);
+    return !shim.is_conj(handle) && !shim.is_neg(handle);
+}
+
+bool
 dj_shim_storage(PyObject *tensor, ShimStorage *facts)
 {
     Handle handle = handle_of(tensor);
@@ -142,7 +156,7 @@ dj_known_state(PyObject *callable)
     if (shim.active && callable == dj_torch.is_grad_enabled) {
         return GRAD_MODE;
     }
-    if (shim.active && shim.inference_mode_is_enabled != NULL && callable == dj_torch.is_inference_mode_enabled) {
+    if (shim.active && callable == dj_torch.is_inference_mode_enabled) {
         return INFERENCE_MODE;
     }
     return 0;
@@ -251,17 +265,13 @@ find_functions(PyObject *torch)
     for (size_t i = 0; i < Py_ARRAY_LENGTH(symbols); i++) {
         void *found = find_symbol(cpu, symbols[i].symbol);
         if (found == NULL) {
+            found = find_symbol(c10, symbols[i].symbol);
+        }
+        if (found == NULL) {
             return false;
         }
         memcpy(symbols[i].where, &found, sizeof(found));
     }
-    void *found = find_symbol(c10, "_ZNK3c1010TensorImpl13requires_gradEv");
-    if (found == NULL) {
-        return false;
-    }
-    memcpy(&shim.requires_grad, &found, sizeof(found));
-    found = find_symbol(c10, "_ZN3c1013InferenceMode10is_enabledEv");
-    memcpy(&shim.inference_mode_is_enabled, &found, sizeof(found));
     return true;
 }
 
@@ -347,7 +357,7 @@ looks_like_tensor(PyObject *tensor, Py_ssize_t offset)
 static bool
 agrees(PyObject *tensor)
 {
-    /* Owned: dtype, device, layout, grad, memory of sizes and strides (through spec) */
+    /* Owned: dtype, device, layout, grad, offset, itemsize, rank, conj, neg */
     TensorSpec spec = {0};
     int64_t sizes[DJ_RANK], strides[DJ_RANK];
     const int64_t *seen_sizes, *seen_strides;
@@ -360,8 +370,10 @@ agrees(PyObject *tensor)
     PyObject *offset = PyObject_CallMethod(tensor, "storage_offset", NULL);
     PyObject *itemsize = PyObject_CallMethod(tensor, "element_size", NULL);
     PyObject *rank = PyObject_CallMethod(tensor, "dim", NULL);
+    PyObject *conj = PyObject_CallMethod(tensor, "is_conj", NULL);
+    PyObject *neg = PyObject_CallMethod(tensor, "is_neg", NULL);
     if (dtype == NULL || device == NULL || layout == NULL || grad == NULL || offset == NULL || itemsize == NULL
-        || rank == NULL || !find_code(dtypes, dtype, &spec.dtype_code)
+        || rank == NULL || conj == NULL || neg == NULL || !find_code(dtypes, dtype, &spec.dtype_code)
         || !find_code(layouts, layout, &spec.layout_code)
         || find_device(device, &spec.device_type, &spec.device_index) != 1) {
         goto exit;
@@ -380,7 +392,9 @@ agrees(PyObject *tensor)
     result = memcmp(sizes, seen_sizes, (size_t)spec.rank * sizeof(int64_t)) == 0
              && memcmp(strides, seen_strides, (size_t)spec.rank * sizeof(int64_t)) == 0 && address == seen_address
              && dj_shim_storage(tensor, &storage) && storage.offset == PyLong_AsLongLong(offset)
-             && storage.itemsize == PyLong_AsLongLong(itemsize);
+             && storage.itemsize == PyLong_AsLongLong(itemsize)
+             && shim.is_conj(handle_of(tensor)) == (conj == Py_True)
+             && shim.is_neg(handle_of(tensor)) == (neg == Py_True);
 exit:
     Py_XDECREF(dtype);
     Py_XDECREF(device);
@@ -389,6 +403,8 @@ exit:
     Py_XDECREF(offset);
     Py_XDECREF(itemsize);
     Py_XDECREF(rank);
+    Py_XDECREF(conj);
+    Py_XDECREF(neg);
     PyErr_Clear();
     return result;
 }
@@ -400,7 +416,8 @@ samples(PyObject *torch)
     static const char program[] =
         "[torch.empty(2, 3), torch.empty(4, dtype=torch.int64), torch.empty(5, 1, 7, dtype=torch.float64).transpose(0, 2),"
         " torch.empty((), dtype=torch.bool), torch.empty(6, 2, dtype=torch.bfloat16)[1:, 1:],"
-        " torch.nn.Parameter(torch.empty(3, 3)), torch.empty(0, 2, dtype=torch.complex64)]";
+        " torch.nn.Parameter(torch.empty(3, 3)), torch.empty(0, 2, dtype=torch.complex64),"
+        " torch.empty(2, dtype=torch.complex64).conj(), torch.empty(2, dtype=torch.complex64).conj().imag]";
     /* Owned: globals, result */
     PyObject *globals = Py_BuildValue("{sOsO}", "torch", torch, "__builtins__", PyEval_GetBuiltins());
     PyObject *result = globals == NULL ? NULL : PyRun_String(program, Py_eval_input, globals, globals);
@@ -409,10 +426,13 @@ samples(PyObject *torch)
 }
 
 static bool
-grad_mode_agrees(PyObject *torch)
+modes_agree(PyObject *torch)
 {
     PyObject *value = PyObject_CallMethod(torch, "is_grad_enabled", NULL);
-    const bool same = value != NULL && (value == Py_True) == shim.grad_mode_is_enabled();
+    bool same = value != NULL && (value == Py_True) == shim.grad_mode_is_enabled();
+    Py_XDECREF(value);
+    value = PyObject_CallMethod(torch, "is_inference_mode_enabled", NULL);
+    same = same && value != NULL && (value == Py_True) == shim.inference_mode_is_enabled();
     Py_XDECREF(value);
     PyErr_Clear();
     return same;
@@ -439,7 +459,7 @@ calibrate(PyObject *torch)
         }
     }
     Py_DECREF(list);
-    return found && grad_mode_agrees(torch);
+    return found && modes_agree(torch);
 }
 
 /* ---- configure ---- */

@@ -301,6 +301,17 @@ aligned(PyObject *tensor)
     return known == 1 ? (address & 15) == 0 : known;
 }
 
+static int
+plain(PyObject *tensor)
+{
+    if (dj_shim_usable(tensor)) {
+        return dj_shim_plain(tensor);
+    }
+    const int conj = says(dj_torch.is_conj, tensor);
+    const int neg = conj == 0 ? says(dj_torch.is_neg, tensor) : 0;
+    return conj < 0 || neg < 0 ? -1 : !conj && !neg;
+}
+
 int
 dj_tensor_test(const TensorSpec *spec, PyObject *value)
 {
@@ -312,9 +323,7 @@ dj_tensor_test(const TensorSpec *spec, PyObject *value)
         same = aligned(value);
     }
     if (same == 1 && (spec->flags & DJ_PLAIN)) {
-        const int conj = says(dj_torch.is_conj, value);
-        const int neg = conj == 0 ? says(dj_torch.is_neg, value) : 0;
-        same = conj < 0 || neg < 0 ? -1 : !conj && !neg;
+        same = plain(value);
     }
     return same;
 }

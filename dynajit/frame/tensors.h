@@ -49,6 +49,7 @@ bool dj_shim_usable(PyObject *tensor);
 /* False: a fact differs. Sizes, and strides if the specification asks for them (else NULL), are borrowed. */
 bool dj_shim_facts(const TensorSpec *spec, PyObject *tensor, const int64_t **sizes, const int64_t **strides);
 int dj_shim_address(PyObject *tensor, uintptr_t *address);
+bool dj_shim_plain(PyObject *tensor); /* neither a conjugate nor a negative view */
 bool dj_shim_storage(PyObject *tensor, ShimStorage *facts);
 
 #pragma GCC visibility pop

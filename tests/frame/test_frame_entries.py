@@ -195,6 +195,8 @@ def test_replacements_of_the_wrong_shape_are_refused() -> None:
         frame.add(fresh().__code__, entry(lambda a, b: x))
     with pytest.raises(TypeError, match="Entry or None"):
         compiled(fresh(), 3)(1)
+    with pytest.raises(ValueError, match="other options"):
+        compiled(fresh(), when(1, "one", options=[]))(1)
 
 
 def test_on_miss_may_raise() -> None:

@@ -142,10 +142,10 @@ def test_on_miss_itself_is_not_intercepted() -> None:
     states = []
 
     def note(func, slots, options):
-        states.append((frame.is_capturing(), leaf(1)))
+        states.append((frame.is_capturing(), frame.evaluator_installed(), leaf(1)))
 
     running(call, fresh(), 1, answers=[note])
-    assert states == [(False, ("leaf", 1))]
+    assert states == [(False, False, ("leaf", 1))]
 
 
 def test_checks_are_not_intercepted() -> None:
@@ -341,10 +341,11 @@ def test_off_and_with_interception_off() -> None:
                 first = frame.is_capturing(), leaf(1)
             second = frame.is_capturing(), leaf(2)
         third = frame.is_capturing(), leaf(3)
-        return first, second, third, frame.with_interception_off(leaf, x=4), frame.is_capturing()
+        installed = frame.with_interception_off(frame.evaluator_installed), frame.evaluator_installed()
+        return first, second, third, frame.with_interception_off(leaf, x=4), frame.is_capturing(), installed
 
     result, dispatcher = running(body)
-    assert result == ((False, ("leaf", 1)), (False, ("leaf", 2)), (True, ("leaf", 3)), ("leaf", 4), True)
+    assert result == ((False, ("leaf", 1)), (False, ("leaf", 2)), (True, ("leaf", 3)), ("leaf", 4), True, (False, True))
     assert asked_about(dispatcher) == ["body", "leaf"]
     assert dispatcher.misses[1][1] == (3,)
 

@@ -156,12 +156,14 @@ def test_interception_is_off_while_a_graph_runs() -> None:
     states = []
 
     def graph_function(x):
-        states.append(frame.is_capturing())
+        states.append((frame.is_capturing(), frame.evaluator_installed()))
         return x
 
-    def replacement(x, graph, look):
-        return look(), graph(x), look()
+    def replacement(x, graph, capturing, installed):
+        return capturing(), installed(), graph(x), capturing(), installed()
 
-    nodes = [(-1, frame.CONST, frame.GraphCall(graph_function, True), ()), (-1, frame.CONST, frame.is_capturing, ())]
-    assert compiled(fresh(), entry(replacement, nodes, [0, 1], breaks=True))(1) == (True, 1, True)
-    assert states == [False]
+    values = frame.GraphCall(graph_function, True), frame.is_capturing, frame.evaluator_installed
+    nodes = [(-1, frame.CONST, value, ()) for value in values]
+    dispatcher = compiled(fresh(), entry(replacement, nodes, [0, 1, 2], breaks=True))
+    assert dispatcher(1) == (True, True, 1, True, True)
+    assert states == [(False, False)]
