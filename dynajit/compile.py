@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import traceback
 import weakref
@@ -35,6 +36,7 @@ from dynajit.source import Known, Local, Source
 from dynajit.trace import Broke, Trace
 
 _DISABLED: weakref.WeakSet[Any] = weakref.WeakSet()
+_COMPILING = threading.RLock()  # tracing switches process-wide settings (the warning filters)
 MAX_RETRIES = 8
 _RANDOM = frozenset({"rand", "randn", "randint", "randperm", "dropout", "bernoulli", "multinomial", "normal", "uniform",
                      "rand_like", "randn_like", "randint_like", "alpha_dropout", "feature_alpha_dropout", "rrelu",
@@ -55,7 +57,8 @@ def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> fram
         frame.skip(code)
         return None
     try:
-        return _compile(func, args, options, program, record)
+        with _COMPILING:
+            return _made_meanwhile(func, args, options) or _compile(func, args, options, program, record)
     except Skip as error:
         _skip(code, record, error.reason.title, error.detail)
         events.emit(events.FrameSkipped(root, error.reason.code, error.detail))
@@ -63,6 +66,14 @@ def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> fram
         raise
     except Exception as error:
         _internal(code, root, record, error)
+    return None
+
+
+def _made_meanwhile(func: FunctionType, args: tuple[Any, ...], options: Options) -> frame.Entry | None:
+    """The entry that another thread made while this one waited."""
+    for entry in frame.entries(func.__code__):
+        if entry.options is options and entry.check.run(func, args) is not None:
+            return entry
     return None
 
 

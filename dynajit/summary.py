@@ -203,8 +203,8 @@ class _Summary:
             if (line := getattr(origin, "root_line", None)) is not None
         )
         return KernelReport(
-            kernel.name, kernel.language, kernel.source, kernel.launched, lines, kernel.ops, kernel.reads, kernel.writes,
-            kernel.seconds, kernel.cache_hit, kernel.note, graph,
+            kernel.name, kernel.language, kernel.source, kernel.launched, lines, kernel.ops, kernel.reads,
+            kernel.writes, kernel.seconds, kernel.cache_hit, kernel.note, graph,
         )  # fmt: skip
 
     def entry_rows(self) -> tuple[EntryInfo, ...]:

@@ -29,10 +29,10 @@ class Program:
     handling: how many exceptions are being handled before each index. resumed: set for resume functions.
     """
 
-    __slots__ = ("body", "code", "handling", "labels", "original", "points", "regions", "resumed")
+    __slots__ = ("_original", "body", "code", "handling", "labels", "points", "regions", "resumed")
 
     def __init__(self, original: CodeType, code: Code | None = None, resumed: Resumed | None = None) -> None:
-        self.original = original
+        self._original = weakref.ref(original)
         self.code: Code = code or decode(original)
         self.body: list[Instr | Label] = self.code.body
         self.labels = {item: i for i, item in enumerate(self.body) if isinstance(item, Label)}
@@ -40,6 +40,16 @@ class Program:
         self.handling: dict[int, int] = handler_depth(self.code)
         self.resumed = resumed
         self.points: Any = None  # its resume functions, see rewrite.resume
+
+    @property
+    def original(self) -> CodeType:
+        """The code object; it is not kept alive from here."""
+        found = self._original()
+        assert found is not None
+        return found
+
+    def is_of(self, original: CodeType) -> bool:
+        return self._original() is original
 
     def root(self, at: int) -> tuple[Program, int]:
         """The program that the user wrote, and where instruction `at` stands in it."""
@@ -62,10 +72,12 @@ def register_resumed(original: CodeType, code: Code, resumed: Resumed) -> None:
 def program_of(original: CodeType) -> Program:
     """The program of a code object, by identity: equal code objects may stand on different lines."""
     found = _PROGRAMS.get(id(original))
-    if found is None or found.original is not original:
+    if found is None or not found.is_of(original):
         made = _RESUMED.get(id(original))
         found = Program(original, made[1], made[2]) if made is not None else Program(original)
-        _PROGRAMS[id(original)] = found
+        key = id(original)
+        _PROGRAMS[key] = found
+        weakref.finalize(original, _PROGRAMS.pop, key, None).atexit = False
         if len(_PROGRAMS) > _KEPT:
             _PROGRAMS.popitem(last=False)
     return found
