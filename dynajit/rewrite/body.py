@@ -137,6 +137,8 @@ def _native(program: Program, end: Broke) -> tuple[list[Instr | Label], list[Reg
         target = end.at + 1 if not jump else program.labels[_target(instr)]
         slots = after if not jump else _effect(instr, nulls, jump=True)
         _stub(points, program, label, target, slots, entry, items, regions)
+    region = program.regions[end.at]
+    kept = nulls[: region.depth] if region is not None else ()  # what the handler found below its exception
     if exits:
         ends = [item for label in exit_labels.values() for item in (label, Instr("JUMP", target=label))]
         probe = replace(code, body=[*items, *ends], regions=regions)
@@ -144,8 +146,7 @@ def _native(program: Program, end: Broke) -> tuple[list[Instr | Label], list[Reg
         facts = bound(probe, Bound(names, names), start)
         where = {item.target: i for i, item in enumerate(items) if isinstance(item, Instr) and item.op == "JUMP"}
         for index, label in exit_labels.items():
-            depth = depths[index]
-            slots = tuple(nulls[i] if i < len(nulls) and i < depth else False for i in range(depth))
+            slots = tuple(kept[i] if i < len(kept) else False for i in range(depths[index]))
             known = facts.get(where[label])
             if known is not None:
                 _stub(points, program, label, index, slots, known, items, regions)
@@ -202,6 +203,9 @@ def _effect(instr: Instr, nulls: tuple[bool, ...], jump: bool) -> tuple[bool, ..
     return (*kept, *pushed)
 
 
+_STAY = ("PUSH_EXC_INFO", "RERAISE")  # a handler begins, or ends by leaving the frame
+
+
 def _handler_exits(program: Program, at: int) -> list[int]:
     """Where control arrives when an exception of instruction `at` was handled."""
     follow, labels = successors(program.code), program.labels
@@ -215,7 +219,7 @@ def _handler_exits(program: Program, at: int) -> list[int]:
             continue
         seen.add(index)
         item = program.body[index]
-        if isinstance(item, Instr) and program.handling.get(index, 0) == 0 and item.op != "PUSH_EXC_INFO":
+        if isinstance(item, Instr) and program.handling.get(index, 0) == 0 and item.op not in _STAY:
             exits.append(index)
             continue
         todo += follow[index]

@@ -276,3 +276,26 @@ def a_class_statement(x):
         n = 4
 
     return y * 4
+
+
+def takes_one(fn, **options):
+    if options:
+        raise TypeError("no options")
+    return fn
+
+
+def tries_twice(fn):
+    make = takes_one
+    try:
+        return make(fn, recursive=True)
+    except TypeError:
+        print("once more")
+        return make(fn)
+
+
+@program(T(3), graphs=1, breaks="DJ-B001 DJ-B001 DJ-B009")
+def a_call_that_fails_natively_and_is_tried_again(x):
+    def inner(a, b):
+        return a + b
+
+    return tries_twice(inner)(x, x)

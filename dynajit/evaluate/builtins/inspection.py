@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import builtins
 import copy
 import dataclasses
@@ -56,11 +57,15 @@ def isinstance_(m: Machine, value: Value, classes: Value) -> Value:
 
 def _is_subclass(cls: type, wanted: type) -> bool:
     """As isinstance for an object of exactly this type. `nn.Parameter` asks about a flag (torch/nn/parameter.py)."""
-    if wanted is torch.Tensor:
-        return issubclass(cls, torch.Tensor)
-    if type(wanted).__instancecheck__ is not type.__instancecheck__ and wanted in (nn.Parameter, nn.Buffer):
+    if wanted in (nn.Parameter, nn.Buffer):
         return cls is wanted
+    own_rule = raw_attr(type(wanted), "__instancecheck__")
+    if wanted is not torch.Tensor and own_rule not in (type.__dict__["__instancecheck__"], _ABC_RULE):
+        raise GraphBreak(reasons.NO_OPERATION, f"isinstance with {wanted.__qualname__}")  # it may look at the object
     return issubclass(cls, wanted)
+
+
+_ABC_RULE = abc.ABCMeta.__dict__["__instancecheck__"]
 
 
 @builtin(issubclass)
