@@ -138,7 +138,13 @@ def test_a_foreign_backend():
     f = dynajit.compile(lambda x, y: (x + y).sin(), backend=backend)
     assert torch.equal(f(T(3), T(3)), (T(3) + T(3)).sin())
     gm, examples = seen[0]
-    assert [node.op for node in gm.graph.nodes] == ["placeholder", "placeholder", "call_function", "call_method", "output"]
+    assert [node.op for node in gm.graph.nodes] == [
+        "placeholder",
+        "placeholder",
+        "call_function",
+        "call_method",
+        "output",
+    ]
     assert [type(example) for example in examples] == [torch.Tensor, torch.Tensor]
 
 

@@ -213,7 +213,7 @@ def a_mask(x):
     return z * 2
 
 
-@program(T(3), graphs=1, breaks="DJ-B001 DJ-B008 DJ-B001 DJ-B008")
+@program(T(3), graphs=1, breaks="DJ-B001 DJ-B008 DJ-B001 DJ-B008 | DJ-B001 DJ-B008 DJ-B001")
 def a_break_in_a_comprehension(x):
     xs = [print(i) for i in range(3)]
     return x * len(xs)
