@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -134,12 +134,15 @@ def reset(fn: Any = None) -> None:
     content.forget_code(function.__code__)
 
 
-def report(fn: Any) -> Report:
-    """What happened to a compiled function so far, as data: `print` it, or read its fields."""
+def report(fn: Any, source: Sequence[str] | None = None) -> Report:
+    """What happened to a compiled function so far, as data: `print` it, or read its fields.
+
+    `source`: the lines of the function, for one whose text Python cannot find.
+    """
     function = _unwrap(fn)
     if function is None:
         raise TypeError(f"{fn!r} is not a compiled function")
-    return summary.summarise(function)
+    return summary.summarise(function, source)
 
 
 def explain(fn: Any) -> Callable[..., Report]:

@@ -253,7 +253,7 @@ def _restoring_grad_mode(fn: Any) -> Any:
 def _is_pure(operations: Sequence[fx.Node]) -> bool:
     """Whether the graph can be run again from the start when it fails: it writes to nothing and draws no numbers."""
     for node in operations:
-        if metas.writes_to(node.target) or "out" in node.kwargs or metas.name_of(node.target) in _RANDOM:
+        if node.meta.get("writes") or "out" in node.kwargs or metas.name_of(node.target) in _RANDOM:
             return False
         if node.kwargs.get("training") is True or metas.name_of(node.target) == "batch_norm":
             return False

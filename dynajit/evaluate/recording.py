@@ -154,6 +154,7 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     if device is None:
         raise GraphBreak(reasons.META_FAILED, f"{name}: tensors on different devices")
     node = m.recorder.call(op, target, real_args, real_kwargs, m.origin())
+    before = metas.versions(converter.tensors)
     try:
         result = metas.run(op, target, meta_args, meta_kwargs)
         if metas.changes_device(device, placed) and isinstance(result, torch.Tensor):
@@ -161,7 +162,10 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     except Exception as error:
         raise _failed(name, error, converter.tensors) from None
     exact = metas.is_exact(target, all(value.exact_layout for value in converter.tensors))
-    return _Result(m, converter, args, device, exact, metas.writes_to(target)).value(node, result)
+    writes = metas.writes_to(target) or metas.versions(converter.tensors) != before
+    writes = writes or (before is None and name not in metas.RETURN_THEMSELVES)
+    node.meta["writes"] = writes
+    return _Result(m, converter, args, device, exact, writes).value(node, result)
 
 
 def _is_python_safe(target: Any) -> bool:

@@ -188,6 +188,19 @@ def writes_to(target: Any) -> bool:
     return name.endswith("_") and not name.endswith("__")
 
 
+# Functions that may return their argument itself without having changed it.
+RETURN_THEMSELVES = frozenset("""
+to contiguous float double half bfloat16 int long bool type_as cpu cuda reshape expand dropout squeeze view flatten
+positive alias resolve_conj resolve_neg broadcast_to getitem dropout1d dropout2d dropout3d alpha_dropout
+""".split())
+
+
+def versions(tensors: Iterable[Any]) -> list[int] | None:
+    """How often each tensor was written to; None in inference mode, where PyTorch does not count."""
+    metas = [value.meta for value in tensors]
+    return None if any(meta.is_inference() for meta in metas) else [meta._version for meta in metas]
+
+
 def tensors_in(structure: Any) -> Iterator[torch.Tensor]:
     if isinstance(structure, torch.Tensor):
         yield structure

@@ -6,12 +6,13 @@ import io
 import pickle
 import threading
 
-import dynajit
 import pytest
 import torch
-from dynajit import events, frame
 from programs import T
 from torch import nn
+
+import dynajit
+from dynajit import events, frame
 
 
 class Net(nn.Module):

@@ -107,3 +107,27 @@ def dtypes_are_promoted(x, i):
 @program(float("nan"), -0.0, T(2))
 def special_floats(a, b, x):
     return x * a, math.copysign(1.0, b) * x
+
+
+@program(T(3), T(3))
+def in_place_by_an_argument(x, y):
+    F.relu(x, inplace=True)
+    z = F.dropout(y, 0.5, training=False, inplace=True)
+    F.leaky_relu_(y, 0.1)
+    torch.add(x, 1, out=y)
+    return x + y, z is y
+
+
+@program(T(3))
+def operations_that_return_their_argument(x):
+    a, b = x.to(torch.float32), x.contiguous()
+    a += 1
+    return a is x, b is x, F.dropout(x, 0.5, training=False) is x, x
+
+
+@program(T(3))
+def inference_mode_tensors(x):
+    y = x + 1
+    y = F.relu(y, inplace=True)
+    y.mul_(2)
+    return y.to(torch.float32) * x

@@ -318,3 +318,20 @@ def test_fullgraph_names_line_reason_and_cure():
     assert f"{__file__}:{line}" in text
     assert "DJ-B001" in text
     assert "try:" in text
+
+
+def test_inference_mode():
+    @compiled
+    def f(x):
+        y = torch.relu(x * 2)
+        y = nn.functional.relu(y - 1, inplace=True)
+        y.add_(1)
+        return y.contiguous(), y.to(torch.float32), y
+
+    want = f.__wrapped__(T(3))
+    with torch.inference_mode():
+        got = f(T(3))
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+    assert got[0].is_inference()
+    assert got[0] is got[2]
+    assert not f(T(3))[0].is_inference()

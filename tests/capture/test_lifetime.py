@@ -5,11 +5,12 @@ import linecache
 import types
 import weakref
 
-import dynajit
 import torch
-from dynajit import events, frame
 from programs import T
 from torch import nn
+
+import dynajit
+from dynajit import events, frame
 
 
 def define(namespace, text, name="cell"):
