@@ -8,6 +8,7 @@ import time
 import traceback
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -45,6 +46,14 @@ _RANDOM = frozenset({"rand", "randn", "randint", "randperm", "dropout", "bernoul
                      "log_normal", "poisson"})  # fmt: skip
 
 
+class BackendFailedError(Exception):
+    """A backend that the user passed raised `error`: it is the user's to see."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> frame.Entry | None:
     """No entry of `func` fits this call. Returns one that does, or None: the frame runs as it is."""
     code = func.__code__
@@ -64,6 +73,8 @@ def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> fram
         events.emit(events.FrameSkipped(root, error.reason.code, error.detail))
     except CompileError:
         raise
+    except BackendFailedError as failed:
+        raise failed.error from None
     except Exception as error:
         _internal(code, root, record, error)
     return None
@@ -212,10 +223,30 @@ def _compile_graph(trace: Trace, made: body.Draft, options: Options, root: CodeT
     def observe(stage: str, detail: str, seconds: float) -> None:
         events.emit(events.StageEnded(root, stage, seconds, detail))
 
-    compiled = compile_graph(module, examples, options, observe)
+    compiled = _backend(module, examples, options, observe, root)
     fn = _restoring_grad_mode(compiled.fn) if before != after or _switches(operations) else compiled.fn
     call = frame.GraphCall(fn, _is_pure(operations), root.co_qualname)
     return GraphRecord(_describe_nodes(operations), module.code, compiled, call)
+
+
+def _backend(
+    module: fx.GraphModule, examples: Sequence[Any], options: Options, observe: Any, root: CodeType
+) -> CompiledGraph:
+    """What the backend makes of the graph. A fault of one of ours leaves the graph to eager kernels, and says so."""
+    try:
+        return compile_graph(module, examples, options, observe)
+    except Exception as error:
+        if not isinstance(options.backend, str):
+            raise BackendFailedError(error) from error
+        if os.environ.get("DYNAJIT_STRICT"):
+            raise
+        text = f"{type(error).__name__}: {error}"
+        events.emit(events.StageEnded(root, "fallback", 0.0, text))
+        note = f"the backend {options.backend!r} failed, eager kernels run this graph: {text}"
+        return replace(compile_graph(module, examples, _EAGER, observe), notes=(note,))
+
+
+_EAGER = Options(backend="eager")
 
 
 def _is_number(node: fx.Node) -> bool:

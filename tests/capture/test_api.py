@@ -275,3 +275,18 @@ def test_events_tell_what_happened():
     names = [type(event).__name__ for event in seen]
     assert names[0] == "CaptureStarted"
     assert names[-1] == "EntryAdded"
+
+
+def test_a_backend_that_fails(monkeypatch):
+    def broken(gm, examples):
+        raise ArithmeticError("no such luck")
+
+    with pytest.raises(ArithmeticError, match="no such luck"):
+        dynajit.compile(lambda x: x + 1, backend=broken)(T(2))
+    monkeypatch.delenv("DYNAJIT_STRICT")
+    monkeypatch.setitem(
+        dynajit.backends.base._TABLE, "broken", lambda gm, examples, options, observer: broken(gm, examples)
+    )
+    f = dynajit.compile(lambda x: x + 1, backend="broken")
+    assert torch.equal(f(T(2)), T(2) + 1)
+    assert "ArithmeticError: no such luck" in dynajit.report(f).graphs[0].notes[0]
