@@ -1,0 +1,67 @@
+"""The output under a cell: one line until the first call, then the report. HTML first, text always."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from IPython.display import DisplayHandle, display
+
+from kernel_ext.forms import line_html, live_html, widget
+from kernel_ext.html import TINTS, div, esc
+from kernel_ext.names import relabelled
+
+if TYPE_CHECKING:
+    from kernel_ext.cells import Cells
+    from kernel_ext.targets import Target
+
+
+class Card:
+    """One display, updated in place."""
+
+    def __init__(self, target: Target, cells: Cells, has_html: bool) -> None:
+        self.target, self.cells, self.has_html = target, cells, has_html
+        self.handle = DisplayHandle(f"dynajit-{uuid.uuid4().hex}")
+        self.is_open = False
+        self.shown: dict[str, Any] = {}
+
+    def line(self, text: str, verdict: str = "eager") -> None:
+        """One line of state: waiting, compiling."""
+        name = self.target.name
+        self._put({"text/plain": f"{name}: {text}", "text/html": line_html(name, text, verdict)})
+
+    def report(self) -> None:
+        """The report as of now."""
+        target = self.target
+        found = target.fresh_report()
+        if found.status == "waiting":
+            self.line(target.inlined or "waiting for its first call")
+            return
+        text = str(found) if target.options.view in ("open", "text") or self.has_html else found.headline()
+        said = [target.checked] if target.checked else []
+        plain = "\n".join([text, *said])
+        if target.options.view == "text" or not self.has_html:
+            self._put({"text/plain": plain})
+            return
+        options = target.options
+        extra = "".join(div(esc(line), f"background:{TINTS['eager']};padding:2px 8px;margin:3px 0") for line in said)
+        if options.view == "widget":
+            self._put_widget(plain)
+            return
+        view = {"tab": options.tab, "open_all": options.view == "open", "extra": extra}
+        self._put({"text/plain": plain, "text/html": live_html(found, self.cells.label, **view)})
+
+    def _put_widget(self, plain: str) -> None:
+        found = relabelled(self.target.fresh_report(), self.cells.label)
+        bundle = dict(widget(found, tab=self.target.options.tab)._repr_mimebundle_()[0])
+        self._put({**bundle, "text/plain": plain})
+
+    def _put(self, bundle: dict[str, Any]) -> None:
+        if bundle == self.shown or (bundle["text/plain"] == self.shown.get("text/plain") and not self.has_html):
+            return
+        self.shown = bundle
+        if self.is_open:
+            self.handle.update(bundle, raw=True)
+        else:
+            display(bundle, raw=True, display_id=self.handle.display_id)
+            self.is_open = True

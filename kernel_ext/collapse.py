@@ -1,0 +1,82 @@
+"""Which boxes stand for a graph: its operations, or runs of operations of one place if there are too many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernel_ext.names import kernel_of_node
+
+if TYPE_CHECKING:
+    from dynajit.report import GraphInfo, NodeInfo, Report
+
+LEVELS = ("op", "call", "line")
+
+
+@dataclass(frozen=True)
+class Group:
+    """One box. key: the name of its first node; inputs: keys of other boxes, or names of the graph's inputs."""
+
+    key: str
+    title: str
+    subtitle: str
+    inputs: tuple[str, ...]
+    line: int | None
+    kernel: str
+    size: int = 1
+    is_input: bool = False
+
+
+def groups(report: Report, graph: GraphInfo, most: int) -> tuple[str, list[Group]]:
+    """The finest level with at most `most` boxes, and the boxes in order. The last level may have more."""
+    texts = {line.number: line.text.strip() for line in report.source}
+    found: list[Group] = []
+    level = LEVELS[0]
+    for level in LEVELS:
+        found = _merged(report, graph, _KEYS[level], texts)
+        if len(found) <= most:
+            break
+    return level, _with_inputs(found, graph) if level == "op" and len(found) < 60 else found
+
+
+_KEYS: dict[str, Callable[[NodeInfo], object]] = {
+    "op": lambda node: node.name,
+    "call": lambda node: (node.line, node.where),
+    "line": lambda node: node.line,
+}
+
+
+def _merged(report: Report, graph: GraphInfo, key: Callable[[NodeInfo], object], texts: dict[int, str]) -> list[Group]:
+    runs: list[list[NodeInfo]] = []
+    for node in graph.nodes:
+        if runs and key(runs[-1][0]) == key(node):
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+    home = {node.name: run[0].name for run in runs for node in run}
+    return [_group(report, graph, run, home, texts) for run in runs]
+
+
+def _group(
+    report: Report, graph: GraphInfo, run: Sequence[NodeInfo], home: dict[str, str], texts: dict[int, str]
+) -> Group:
+    first, key = run[0], run[0].name
+    inputs = dict.fromkeys(home.get(name, name) for node in run for name in node.inputs)
+    inputs.pop(key, None)
+    kernels = list(dict.fromkeys(filter(None, (kernel_of_node(report, graph.index, node) for node in run))))
+    if len(run) == 1:
+        title, subtitle = first.target, first.shape
+    else:
+        title = first.where or texts.get(first.line or -1, "") or first.target
+        subtitle = f"{len(run)} operations: {', '.join(dict.fromkeys(node.target for node in run))}"
+    return Group(key, title, subtitle, tuple(inputs), first.line, " ".join(kernels), len(run))
+
+
+def _with_inputs(found: list[Group], graph: GraphInfo) -> list[Group]:
+    """Boxes for what comes in from outside, if they are few."""
+    keys = {group.key for group in found}
+    outside = list(dict.fromkeys(name for group in found for name in group.inputs if name not in keys))
+    if len(outside) > 12:
+        return found
+    return [Group(name, name, "", (), None, "", is_input=True) for name in outside] + found

@@ -1,0 +1,241 @@
+"""`%compile`, `%%compile` as a real cell magic, and how a report is shown when it is the value of a cell."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import difflib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from traitlets import Bool, Enum
+
+from kernel_ext import late
+from kernel_ext.arguments import VIEWS, UsageFault, split
+from kernel_ext.forms import live_html, to_dot, to_html
+from kernel_ext.subcommands import SUBCOMMANDS
+from kernel_ext.targets import Target, function_of, is_compiled
+from kernel_ext.words import guard_text, kernel_text, table_text, why_text
+
+if TYPE_CHECKING:
+    from dynajit.report import Report
+    from kernel_ext.session import Session
+
+
+@magics_class
+class CompileMagics(Magics):  # type: ignore[misc]
+    """Settings of the extension: `%config CompileMagics.view = "open"`."""
+
+    view = Enum(VIEWS, "card", help="What stands under a %%compile cell.").tag(config=True)
+    preload = Bool(True, help="Load the slow parts of torch on a thread when the extension is loaded.").tag(config=True)
+
+    def __init__(self, shell: Any, session: Session) -> None:
+        super().__init__(shell)
+        self.session = session
+
+    @no_var_expand  # type: ignore[untyped-decorator]
+    @line_cell_magic  # type: ignore[untyped-decorator]
+    def compile(self, line: str = "", cell: str | None = None) -> Any:
+        """Compile PyTorch code, and see what became of every line.
+
+        %%compile [NAME ...] [options]      above a cell: its functions, lambdas and nn.Modules become compiled.
+
+          NAME ...             only these (as usual: everything that the cell defines at its top level)
+          -b, --backend B      auto (as usual) | native | eager, or another that is installed
+          -m, --mode M         default | fast (start at once, build kernels behind) | max (faster, other rounding)
+          -d, --dynamic D      sizes are symbolic from the second value on (auto), at once (on), never (off)
+          -F, --fullgraph      a graph break is an error
+          -w, --warm EXPR      run EXPR after the cell, so that compiling happens now (may be repeated)
+          -c, --check          compare the first call with eager
+          -v, --view V         card (as usual) | open | text | widget | none
+          -q, --quiet          the same as --view none
+          -t, --tab T          source (as usual) | graph | guards | kernels | timeline
+          -o, --out NAME       bind the report to NAME
+          -f, --force          forget what was compiled before
+
+        %compile                a table of everything that was compiled
+        %compile show f         the report of f, here
+        %compile why f          why f was compiled again, broke or runs eagerly, and what to do about it
+        %compile explain f(x)   call f once under a compiler of its own, and show what is captured
+        %compile guards f       what must hold for the compiled code to be used
+        %compile kernels f      the text of the generated kernels
+        %compile graph f        the captured graphs as Python text
+        %compile dot f [FILE]   the first graph in DOT, for Graphviz
+        %compile export f FILE  the report as one HTML file
+        %compile reset [f]      forget what was compiled, of f or of everything
+        %compile off | on       plain Python for the whole session, and back
+
+        The percent sign of %compile is needed: `compile` alone is Python's own function.
+        """
+        __tracebackhide__ = True
+        if cell is not None:
+            return self._run_cell(line, cell)
+        try:
+            return self._command(line)
+        except UsageFault as error:
+            raise UsageError(f"%compile: {error}") from None
+
+    # ---- the cell ----
+
+    def _run_cell(self, line: str, cell: str) -> Any:
+        """When the cell is not the shell's own, as below `%%time`: compiled and run here, its last value returned."""
+        __tracebackhide__ = True
+        shell = self.shell
+        if not cell.strip():
+            raise UsageError("%%compile: the cell is empty")
+        text = shell.transform_cell(f"%%compile {line}\n{cell}")
+        name = shell.compile.cache(text, shell.execution_count)
+        tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        with self.session.running():
+            exec(shell.compile(tree, name, "exec"), shell.user_ns)
+            if last is None:
+                return None
+            value = eval(shell.compile(ast.Expression(last.value), name, "eval"), shell.user_ns)
+        return None if text.rstrip().endswith(";") else value
+
+    # ---- the line ----
+
+    def _command(self, line: str) -> Any:
+        word, _, rest = line.strip().partition(" ")
+        rest = rest.strip()
+        if not word:
+            print(table_text(self.rows()))
+            return None
+        if word not in SUBCOMMANDS:
+            close = difflib.get_close_matches(word, SUBCOMMANDS, 1)
+            guess = f"; did you mean {close[0]}?" if close else f": use one of {', '.join(SUBCOMMANDS)}"
+            raise UsageFault(f"there is no command {word!r}{guess}")
+        return getattr(self, f"_do_{word}")(rest)
+
+    def _do_show(self, rest: str) -> None:
+        self._show(self._report(rest))
+
+    def _do_why(self, rest: str) -> None:
+        print(why_text(self._report(rest)))
+
+    def _do_guards(self, rest: str) -> None:
+        print(guard_text(self._report(rest)))
+
+    def _do_kernels(self, rest: str) -> None:
+        print(kernel_text(self._report(rest)))
+
+    def _do_graph(self, rest: str) -> None:
+        report = self._report(rest)
+        for graph in report.graphs:
+            print(f"# graph {graph.index}, {graph.backend}, ran {graph.calls} times\n{graph.code.strip()}\n")
+        if not report.graphs:
+            print(f"{report.name}: no graph was captured")
+
+    def _do_dot(self, rest: str) -> None:
+        name, _, file = rest.partition(" ")
+        report = self._report(name)
+        if not report.graphs:
+            raise UsageFault(f"{name} has no graph yet")
+        text = to_dot(report)
+        if file.strip():
+            with open(file.strip(), "w", encoding="utf-8") as out:
+                out.write(text)
+        else:
+            print(text)
+
+    def _do_export(self, rest: str) -> None:
+        words = split(rest)
+        if len(words) != 2:
+            raise UsageFault("export needs a function and a file: %compile export f report.html")
+        to_html(self._report(words[0]), words[1], self.session.cells.label)
+
+    def _do_reset(self, rest: str) -> None:
+        dynajit = self.session.compiler()
+        dynajit.reset(self._compiled(rest) if rest else None)
+        for target in self.session.targets.values():
+            target.heard += 1
+        self.session.refresh(True)
+
+    def _do_off(self, rest: str) -> None:
+        self.session.switch(False)
+
+    def _do_on(self, rest: str) -> None:
+        self.session.switch(True)
+
+    def _do_explain(self, rest: str) -> None:
+        """`explain f(x, y)`, or `explain f` for what is known without running it."""
+        try:
+            tree = ast.parse(rest.strip(), mode="eval").body
+        except SyntaxError:
+            raise UsageFault(f"{rest!r} is not an expression: use explain f, or explain f(x, y)") from None
+        if not isinstance(tree, ast.Call):
+            self._show(self._report(rest))
+            return
+        namespace = dict(self.shell.user_ns)
+        namespace["__explain__"] = self.session.compiler().explain
+        tree.func = ast.Call(ast.Name("__explain__", ast.Load()), [tree.func], [])
+        code = compile(ast.fix_missing_locations(ast.Expression(tree)), "<explain>", "eval")
+        self._show(eval(code, namespace))
+
+    # ---- helpers ----
+
+    def names(self) -> list[str]:
+        """Compiled things that have a name now."""
+        known = {target.function for target in self.session.targets.values()}
+        found = list(self.session.targets)
+        for name, value in tuple(self.shell.user_ns.items()):
+            if not name.startswith("_") and is_compiled(value) and function_of(value) not in known:
+                found.append(name)
+        return found
+
+    def rows(self) -> list[Report]:
+        return [self._report(name) for name in self.names()]
+
+    def _compiled(self, text: str) -> Any:
+        if not text:
+            names = self.names()
+            raise UsageFault(f"which one? Compiled: {', '.join(names)}" if names else "nothing is compiled yet")
+        target = self.session.targets.get(text)
+        if target is not None:
+            return target.made
+        with contextlib.suppress(Exception):
+            value = eval(text, self.shell.user_ns)
+            if is_compiled(value):
+                return value
+        close = difflib.get_close_matches(text, self.names(), 1)
+        raise UsageFault(f"{text} is not compiled" + (f"; did you mean {close[0]}?" if close else ""))
+
+    def _report(self, text: str) -> Report:
+        target: Target | None = self.session.targets.get(text)
+        if target is not None:
+            return target.fresh_report()
+        made = self._compiled(text)
+        for known in self.session.targets.values():
+            if function_of(made) is known.function:
+                return known.fresh_report()
+        return late.compiler().report(made)  # type: ignore[no-any-return]
+
+    def _show(self, report: Report) -> None:
+        bundle: dict[str, str] = {"text/plain": str(report)}
+        if not self.session.is_terminal():
+            bundle["text/html"] = live_html(report, self.session.cells.label)
+        self.shell.display_pub.publish(bundle)
+
+    def register_formatters(self) -> Callable[[], object]:
+        """A report that is the value of a cell is shown as a card."""
+        html = self.shell.display_formatter.formatters["text/html"]
+        plain = self.shell.display_formatter.formatters["text/plain"]
+        html.for_type_by_name("dynajit.report", "Report", lambda report: live_html(report, self.session.cells.label))
+        plain.for_type_by_name("dynajit.report", "Report", lambda report, printer, cycle: printer.text(str(report)))
+
+        def undo() -> None:
+            for formatter in (html, plain):
+                with contextlib.suppress(KeyError):
+                    formatter.pop("dynajit.report.Report")
+
+        return undo
+
+    def unregister(self) -> None:
+        for kind in ("line", "cell"):
+            self.shell.magics_manager.magics[kind].pop("compile", None)
+        self.shell.magics_manager.registry.pop(type(self).__name__, None)
+        with contextlib.suppress(ValueError):
+            self.shell.configurables.remove(self)

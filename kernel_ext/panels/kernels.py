@@ -1,0 +1,94 @@
+"""The Kernels tab: the text of each kernel with the user's line beside it; C that ran, Triton beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernel_ext import html
+from kernel_ext.html import badge, div, esc, fold, span
+from kernel_ext.names import kernel_labels
+from kernel_ext.panels.table import panel
+
+if TYPE_CHECKING:
+    from dynajit.report import KernelReport, Report
+
+SHOWN = 40
+"""Kernels with their whole text; of the rest, the names."""
+LANGUAGES = {"c": "C", "triton": "Triton", "cpp": "C++"}
+
+
+@panel("Kernels", after="Guards", count=lambda report: len(kernel_labels(report)))
+def kernels(report: Report) -> str:
+    labels = kernel_labels(report)
+    groups: dict[str, list[KernelReport]] = {}
+    for kernel in report.kernels:
+        groups.setdefault(labels[kernel.name, kernel.graph], []).append(kernel)
+    parts = [
+        _group(label, texts, len(groups) <= 3 or i < 2) for i, (label, texts) in enumerate(groups.items()) if i < SHOWN
+    ]
+    if len(groups) > SHOWN:
+        rest = ", ".join(texts[0].name for texts in list(groups.values())[SHOWN:])
+        parts.append(div(f"… and {len(groups) - SHOWN} more: {esc(rest)}", "padding:6px 0"))
+    if not groups:
+        parts.append(div("No generated kernel: the operations run as PyTorch's own.", "padding:6px 0"))
+    return "".join(parts) + _notes(report)
+
+
+def _group(label: str, texts: list[KernelReport], is_open: bool) -> str:
+    first = texts[0]
+    number = int(label[1:])
+    ops = f" {html.muted(esc(' → '.join(first.ops)))}" if first.ops else ""
+    title = f"<b>{esc(label)}</b> {esc(first.name)}{ops}"
+    sides = "".join(_side(label, kernel) for kernel in texts)
+    body = div(sides, "display:flex;flex-wrap:wrap;gap:12px")
+    style = f"border-left:3px solid {html.kernel_tint(number, '.9')};padding-left:8px;margin:4px 0"
+    return div(fold(title, body, is_open), style, data_k=label)
+
+
+def _side(label: str, kernel: KernelReport) -> str:
+    language = LANGUAGES.get(kernel.language, kernel.language)
+    facts = [span(f"<b>{esc(language)}</b>")]
+    facts.append(badge("ran", html.TINTS["captured"]) if kernel.launched else badge("not run here"))
+    if kernel.launched:
+        facts.append(badge("from the cache" if kernel.cache_hit else f"built in {1000 * kernel.seconds:.0f} ms"))
+    if kernel.reads or kernel.writes:
+        facts.append(badge(f"reads {_bytes(kernel.reads)}, writes {_bytes(kernel.writes)}"))
+    if kernel.note:
+        facts.append(div(esc(kernel.note), "opacity:.8"))
+    text = f"{html.MONO};white-space:pre;overflow:auto;max-height:420px;line-height:1.4;font-size:92%"
+    rows = div(_rows(label, kernel), text, class_="dj-rows dj-code", title=f"{language} text of {kernel.name}",
+               data_lang=kernel.language)  # fmt: skip
+    return div(div("".join(facts), "padding:3px 0") + rows, "flex:1 1 340px;min-width:0")
+
+
+def _rows(label: str, kernel: KernelReport) -> str:
+    users: dict[int, list[int]] = {}
+    for number, line in kernel.lines:
+        users.setdefault(number, []).append(line)
+    found = []
+    for number, text in enumerate(kernel.source.splitlines(), 1):
+        lines = sorted(set(users.get(number, [])))
+        if not lines:
+            found.append(div("         " + esc(text)))
+            continue
+        mark = span(f"{'line ' + ','.join(map(str, lines)):>8} ", "opacity:.8")
+        found.append(div(mark + esc(text), class_="dj-item", data_l=" ".join(map(str, lines)), data_k=label))
+    return "".join(found)
+
+
+def _notes(report: Report) -> str:
+    said = [(graph.index, note) for graph in report.graphs for note in (*graph.notes, *graph.schedule)]
+    if not said:
+        return ""
+    many = len(report.graphs) > 1
+    rows = "".join(div(esc(f"graph {index}: {note}" if many else note)) for index, note in said[:200])
+    more = div(f"… and {len(said) - 200} more") if len(said) > 200 else ""
+    return fold(f"why these kernels ({len(said)} decisions)", div(rows + more, "padding-left:12px"))
+
+
+def _bytes(n: int) -> str:
+    for unit in ("B", "kB", "MB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.3g} {unit}"
+        n /= 1000  # type: ignore[assignment]
+    return f"{n:.3g} GB"
