@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from dynajit import content, events, frame, reasons
-from dynajit.backends import compile_graph
+from dynajit.backends import CompiledGraph, compile_graph
 from dynajit.bytecode import NOWHERE, Position
 from dynajit.bytecode.flow import reachable, successors
 from dynajit.errors import CompileError, InternalError, Skip

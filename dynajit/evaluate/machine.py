@@ -88,6 +88,7 @@ class Machine:
             except Raised as error:
                 name = error.value.describe()
                 end = self._break(frame, GraphBreak(reasons.UNCAUGHT, name))
+        self._guard_aliasing()
         ordered = [node for node in self.recorder.graph.nodes if node.op == "placeholder"]
         return Trace(
             code=frame.program.code,
@@ -104,6 +105,17 @@ class Machine:
             handles={value.key: value for _, value in self.handles.values() if isinstance(value, Handle)},
             born=dict(self.born),
         )
+
+    def _guard_aliasing(self) -> None:
+        """What is written must not be, under another name, what was taken for another object."""
+        existing = [value for _, value in self.handles.values() if isinstance(value, Handle) and value.key in self.heap]
+        changed = set(self.heap.changed())
+        for value in existing:
+            if value.key not in changed or value.source is None:
+                continue
+            for other in existing:
+                if other is not value and type(other) is type(value) and other.source is not None:
+                    self.guard(value.source, "NOT_SAME", other.source)
 
     _end_mode = False
 
