@@ -14,15 +14,17 @@ from dynajit.backends.base import CompiledGraph, KernelInfo, Observer, backend
 from dynajit.backends.eager import eager
 from dynajit.caching.key import key
 from dynajit.caching.store import Store
-from dynajit.codegen.c import NoSpelling, print_kernel
+from dynajit.codegen.c import print_kernel
 from dynajit.codegen.c_file import CFile, print_file
 from dynajit.codegen.kernel import Kernel, Operand, build
+from dynajit.codegen.text import NoSpelling
 from dynajit.codegen.wrapper import owners, write
 from dynajit.lower.from_fx import NotLowerable, from_fx
 from dynajit.lower.ir import Origin
 from dynajit.lower.program import Program
 from dynajit.options import Options
-from dynajit.runtime.launch import Plan, python_launch
+from dynajit.runtime.fast_launch import launcher
+from dynajit.runtime.launch import Plan
 from dynajit.runtime.load import load
 from dynajit.runtime.mathlib import function
 from dynajit.runtime.toolchain import toolchain
@@ -136,9 +138,7 @@ class _Variants:
             path, hit = chain.build(file.source, Store())
             addresses = load(path, file.entries, file.symbols)
         seconds = watch.lap("building", "from the cache" if hit else f"{len(file.source)} characters of C")
-        launches = {
-            f"k{g.number}": python_launch(Plan(k, a)) for g, k, a in zip(groups, kernels, addresses, strict=True)
-        }
+        launches = {f"k{g.number}": launcher(Plan(k, a)) for g, k, a in zip(groups, kernels, addresses, strict=True)}
         names = {group.number: (f"k{group.number}", kernel) for group, kernel in zip(groups, kernels, strict=True)}
         wrapper = write(lowered.program, lowered.needs, lowered.steps, names)
         scope = {**wrapper.constants, **launches, "eager": self.whole, "MISS": MISS, "missed": self.missed}
@@ -185,8 +185,8 @@ def lower(gm: GraphModule, inputs: Sequence[Any]) -> Lowered:
             try:
                 print_kernel(kernel, kernel.name, function)
             except NoSpelling as reason:
-                for serial in group.body:
-                    as_they_are[_node_of(program, serial)] = str(reason)
+                for serial in group.body.keys() & program.origins.keys():
+                    as_they_are[program.origins[serial].name] = str(reason)
                 refused = True
                 break
             kernels[group.number] = kernel

@@ -1,7 +1,7 @@
 """Reducing a block in C: how each kind starts, takes in a block, and ends.
 
-Sums of float32 run in 64 lanes over blocks and across blocks in double: accurate to about one rounding, and the same for
-any number of threads, since no order depends on them.
+Sums of float32 run in 64 lanes over blocks and across blocks in double: accurate to about one rounding, and the same
+for any number of threads, since no order depends on them.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dynajit.schedule.group import Dims, Group
 
 @dataclass(frozen=True)
 class Size:
-    """How an axis gets its size at a launch: that of `dim` of input `operand`, divided by the axes `divide`; or `hint`."""
+    """How an axis gets its size at a launch: `dim` of input `operand`, divided by the axes `divide`; else it is `hint`."""
 
     hint: int
     operand: int = -1
@@ -62,6 +62,15 @@ class Stmt:
     vary: frozenset[int]
     arg: object = None
     origin: Origin | None = None
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """Serials of the operands that are values."""
+        return tuple(int(arg) for arg, is_literal in zip(self.args, self.literal, strict=True) if not is_literal)
+
+    @property
+    def name(self) -> str:
+        return self.origin.name if self.origin else self.op
 
 
 @dataclass(frozen=True)

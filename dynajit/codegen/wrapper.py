@@ -44,8 +44,8 @@ class _Line:
 def write(program: Program, needs: Needs, steps: Sequence[Step], kernels: Mapping[int, tuple[str, Kernel]]) -> Wrapper:
     """The wrapper of a program. kernels: by number of their group, the name of the launch and the kernel.
 
-    `MISS` says that a kernel does not fit these arguments, and that the call may start again another way. Once something
-    ran that must not run twice, a kernel that does not fit is replaced on the spot by the calls it was made from.
+    `MISS` says that a kernel does not fit these arguments, and that the call may start again another way. Once
+    something ran that must not run twice, a kernel that does not fit is replaced by the calls it was made from.
     """
     return _Writer(program, needs, kernels).write(steps)
 

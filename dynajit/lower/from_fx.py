@@ -186,7 +186,7 @@ class _Reader:
         if seen.warned:
             raise Unsupported("it warns")
         values = dict(self.values)
-        needed = _needed(seen)
+        needed, wanted = _needed(seen)
         origin = _origin(node)
         for position, call in enumerate(seen.calls):
             if position not in needed:
@@ -197,7 +197,7 @@ class _Reader:
                 args = tuple(_scalar(name, number) if _is(arg, number) else arg for arg in args)
             result = lower(call.op, args, kwargs, call.result, self.device)
             for leaf, value in zip(leaves(call.result), leaves(result), strict=True):
-                if isinstance(leaf, torch.Tensor):
+                if isinstance(leaf, torch.Tensor) and id(leaf) in wanted:
                     if tuple(leaf.shape) != value.shape or leaf.dtype != value.dtype:
                         raise Unsupported(f"{call.op}: lowered to {value.dtype}{value.shape}")
                     self._name(value, origin, _way(call))
@@ -253,8 +253,8 @@ def _way(call: Call) -> str:
     return "vech" if result.dtype in HALVES else "vec"
 
 
-def _needed(seen: Record) -> set[int]:
-    """Which calls the result depends on."""
+def _needed(seen: Record) -> tuple[set[int], set[int]]:
+    """Which calls the result depends on, and the ids of the tensors."""
     wanted = {id(leaf) for leaf in leaves(seen.result)}
     needed = set()
     for position in reversed(range(len(seen.calls))):
@@ -262,7 +262,7 @@ def _needed(seen: Record) -> set[int]:
         if any(id(leaf) in wanted for leaf in leaves(call.result) if isinstance(leaf, torch.Tensor)):
             needed.add(position)
             wanted |= {id(leaf) for leaf in leaves((call.args, dict(call.kwargs))) if isinstance(leaf, torch.Tensor)}
-    return needed
+    return needed, wanted
 
 
 def _mutated(call: Call) -> set[int]:

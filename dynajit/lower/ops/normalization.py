@@ -90,12 +90,9 @@ def batch_norm(
         raise Unsupported("batch statistics")
     if any(p is not None and p.dtype != x.dtype for p in (weight, bias, running_mean, running_var)):
         raise Unsupported("mixed dtypes")
-    # batch_norm_cpu_collect_linear_and_constant_terms (batch_norm_kernel.cpp): x * alpha + beta.
+    # batch_norm_cpu_collect_linear_and_constant_terms (batch_norm_kernel.cpp): x * alpha + beta, both sums contracted.
     alpha = op("rsqrt", op("add", running_var, eps))
     if weight is not None:
         alpha = op("mul", alpha, weight)
-    beta = op("neg", op("mul", running_mean, alpha))
-    if bias is not None:
-        beta = op("sub", bias, op("mul", running_mean, alpha))
-    value = op("add", op("mul", x, _channels(alpha, x)), _channels(beta, x))
-    return value, running_mean, running_var
+    beta = op("fma", op("neg", running_mean), alpha, bias if bias is not None else 0)
+    return op("fma", x, _channels(alpha, x), _channels(beta, x)), running_mean, running_var

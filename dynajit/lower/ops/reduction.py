@@ -28,7 +28,10 @@ def reduce(kind: str, x: Value, dims: tuple[int, ...], keepdim: bool) -> Value:
     """Reduce over dimensions; those of size one only change the shape."""
     kept = tuple(1 if d in dims else size for d, size in enumerate(x.shape))
     wide = tuple(d for d in dims if x.shape[d] != 1)
-    value = Value("reduce", (x,), kept, x.dtype, (kind, wide)) if wide else copy(x)
+    if wide:
+        value = Value("reduce", (x,), kept, x.dtype, (kind, wide))
+    else:  # a sum starts from zero, which turns -0.0 into 0.0
+        value = op("add", x, 0) if kind == "sum" and x.dtype.is_floating_point else copy(x)
     if keepdim or not dims:
         return value
     shape = tuple(size for d, size in enumerate(x.shape) if d not in dims)
@@ -108,20 +111,8 @@ def moments(x: Value, dims: tuple[int, ...]) -> tuple[Value, Value]:
 @lowering(aten.var_mean.correction)
 def var_mean(x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Value, Value]:
     """In float64, as eager's WelfordOps accumulates (ReduceOpsKernel.cpp, std_var_kernel)."""
-    if x.dtype not in FLOATS:
-        raise Unsupported("floats only")
-    dims = dims_of(x, dim)
-    wide = cast(x, torch.float64)
-    mean, squares = moments(wide, dims)
-    one = 1.0 if correction is None else float(correction)
-    freedom = op("maximum", op("sub", count(wide, dims, torch.float64), one), 0)
-    return tuple(_without(dims, cast(v, x.dtype), keepdim) for v in (op("div", squares, freedom), mean))  # type: ignore
-
-
-def _without(dims: tuple[int, ...], value: Value, keepdim: bool) -> Value:
-    if keepdim or not dims:
-        return value
-    return Value("reshape", (value,), tuple(s for d, s in enumerate(value.shape) if d not in dims), value.dtype)
+    variance, mean, dims = _variance(x, dim, correction)
+    return _shaped(variance, x, dims, keepdim), _shaped(mean, x, dims, keepdim)
 
 
 @lowering(aten.var.correction)
@@ -131,11 +122,26 @@ def var(x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = F
 
 @lowering(aten.std.correction)
 def std(x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Value:
-    dims = dims_of(x, dim)
-    if x.dtype not in FLOATS:
-        raise Unsupported("floats only")
+    variance, _, dims = _variance(x, dim, correction)
+    return _shaped(op("sqrt", variance, arg="exact"), x, dims, keepdim)
+
+
+def _variance(x: Value, dim: Dims, correction: Any) -> tuple[Value, Value, tuple[int, ...]]:
+    """Variance and mean in float64, with kept dimensions."""
+    dims, less = dims_of(x, dim), 1.0 if correction is None else correction
+    if x.dtype not in FLOATS or isinstance(less, Value):
+        raise Unsupported("floats and a constant correction only")
+    if less > 1 or not any(x.shape[d] > 1 for d in dims):
+        raise Unsupported("it may have no degrees of freedom, of which eager warns")
     wide = cast(x, torch.float64)
-    _, squares = moments(wide, dims)
-    one = 1.0 if correction is None else float(correction)
-    freedom = op("maximum", op("sub", count(wide, dims, torch.float64), one), 0)
-    return _without(dims, cast(op("sqrt", op("div", squares, freedom)), x.dtype), keepdim)
+    mean, squares = moments(wide, dims)
+    freedom = op("sub", count(wide, dims, torch.float64), float(less))
+    return op("div", squares, freedom), mean, dims
+
+
+def _shaped(value: Value, x: Value, dims: tuple[int, ...], keepdim: bool) -> Value:
+    """Rounded to the dtype of `x`, without the reduced dimensions."""
+    value = cast(value, x.dtype)
+    if keepdim or not dims:
+        return value
+    return Value("reshape", (value,), tuple(s for d, s in enumerate(value.shape) if d not in dims), value.dtype)

@@ -1,0 +1,422 @@
+"""The loops around tiles, by the kind of kernel: elementwise, along rows, down columns, or few long rows in parts.
+
+No order of additions depends on the number of threads: a row is summed by one thread, or in parts of a fixed length.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from math import prod
+
+from dynajit.codegen.c_reduce import BLOCK, Kind, kind_of
+from dynajit.codegen.c_text import REGISTER, STORAGE
+from dynajit.codegen.c_tile import Target, Tiles, is_function
+from dynajit.codegen.kernel import Kernel, Stmt
+from dynajit.codegen.text import NoSpelling
+
+PARALLEL = 131072  # scalar operations: below this, starting threads costs more than it saves
+PART = 16384  # elements of a row that one thread sums at a time
+FEW = 16  # rows: so few are summed in parts
+FLUSH = 64  # rows: a column sums so many in float32 before it adds them to its double
+
+
+def cost_of(kernel: Kernel) -> int:
+    """Scalar operations for one element, roughly."""
+    return sum(12 if is_function(stmt) else 4 if stmt.op in ("div", "sqrt", "rsqrt") else 1 for stmt in kernel.body)
+
+
+def print_loops(tiles: Tiles) -> None:
+    """The body of a kernel's function, once its arguments have names."""
+    kernel = tiles.kernel
+    if not kernel.reduced:
+        _pointwise(tiles)
+    elif tiles.vector not in kernel.reduced:
+        _columns(tiles)
+    elif _in_parts(tiles):
+        _parts(tiles)
+    else:
+        _rows(tiles)
+
+
+def _grain(kernel: Kernel) -> int:
+    return max(PARALLEL // max(cost_of(kernel), 1), 1)
+
+
+def _unravel(tiles: Tiles, loops: list[int], flat: str) -> dict[int, str]:
+    """Indices of several loops from one flat index, as declared variables."""
+    if len(loops) == 1:
+        return {loops[0]: flat}
+    index, rest = {}, flat
+    for position, i in enumerate(reversed(loops)):
+        last = position == len(loops) - 1
+        tiles.text.add(f"const long i{i} = {rest if last else f'{rest} % n{i}'};")
+        index[i] = f"i{i}"
+        rest = f"{rest} / n{i}"
+    return index
+
+
+def _size(loops: list[int]) -> str:
+    return " * ".join(f"n{i}" for i in loops) or "1"
+
+
+# -- elementwise -------------------------------------------------------------------------------------------------
+
+
+def _pointwise(tiles: Tiles) -> None:
+    """All elements are shared out evenly; a thread walks its part in segments of the vector loop."""
+    text, kernel, vector = tiles.text, tiles.kernel, tiles.vector
+    loops = list(range(len(kernel.loops)))
+    outer = [i for i in loops if i != vector]
+    tiles.prelude.add("share")
+    tiles.flat = "i"
+    text.add(f"const long n = {_size(loops)};")
+    text.add(f"#pragma omp parallel if(n > {_grain(kernel)})")
+    with text.block(""):
+        text.add("long lo, hi;")
+        text.add("share(n, &lo, &hi);")
+        with text.block("for (long i = lo, m; i < hi; i += m)"):
+            if outer:
+                text.add(f"const long start = i % n{vector}, row = i / n{vector};")
+                text.add(f"m = n{vector} - start < hi - i ? n{vector} - start : hi - i;")
+            else:
+                text.add("m = hi - i;")
+            if any(is_function(stmt) for stmt in kernel.body):
+                text.add(f"m = m < {BLOCK} ? m : {BLOCK};")
+            index = _unravel(tiles, outer, "row") if outer else {}
+            index[vector] = "start" if outer else "i"
+            tiles.tile([Target(serial, out=k) for serial, k in kernel.stores], "m", index)
+
+
+# -- what reductions share ---------------------------------------------------------------------------------------
+
+
+class _Passes:
+    """Reductions by the pass that computes them; outputs and values by the pass after which they are known."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.after: dict[int, int] = {}
+        self.first: dict[int, int] = {}  # the pass that computes a value which later passes read again
+        self.reduces: list[list[Stmt]] = []
+        for stmt in kernel.body:
+            below = max((self.after[serial] for serial in stmt.sources), default=0)
+            if stmt.op == "reduce":
+                self.reduces += [[] for _ in range(below + 1 - len(self.reduces))]
+                self.reduces[below].append(stmt)
+                below += 1
+            self.after[stmt.serial] = below
+        self.count = max([len(self.reduces), *(self.after[serial] + 1 for serial, _ in kernel.stores)])
+
+    def stores(self, step: int, full: bool) -> list[tuple[int, int]]:
+        """(serial, output) pairs that can be stored in pass `step`; full: elements of rows, else whole rows' values."""
+        return [(s, k) for s, k in self.kernel.stores if self.after[s] == step and self.is_full(k) == full]
+
+    def is_full(self, k: int) -> bool:
+        steps = self.kernel.outputs[k].steps
+        return any(step != 0 and i in self.kernel.reduced for i, step in enumerate(steps))
+
+    def row_values(self, step: int) -> list[Stmt]:
+        """Values of the row as a whole that the passes before `step` made computable."""
+        return [
+            stmt
+            for stmt in self.kernel.body
+            if not stmt.vary & self.kernel.reduced and self.after[stmt.serial] == step and stmt.op != "reduce"
+        ]
+
+    def needs(self, step: int) -> set[int]:
+        """Everything that pass `step` computes or reads."""
+        stack = [serial for serial, _ in self.stores(step, True)]
+        stack += [serial for reduce in self.reduces[step : step + 1] for stmt in reduce for serial in stmt.sources]
+        stmts = {stmt.serial: stmt for stmt in self.kernel.body}
+        found: set[int] = set()
+        while stack:
+            serial = stack.pop()
+            if serial not in found:
+                found.add(serial)
+                if stmts[serial].op != "reduce":
+                    stack.extend(stmts[serial].sources)
+        return found
+
+
+def _kind(stmt: Stmt) -> Kind:
+    if any(stmt.literal):
+        raise NoSpelling("a reduction of a constant")
+    return kind_of(str(stmt.arg), stmt.dtype)
+
+
+def _need(tiles: Tiles, kind: Kind) -> None:
+    tiles.prelude.add(kind.block)
+    tiles.need_in(kind.merge)
+
+
+def _reduced_value(tiles: Tiles, stmt: Stmt, name: str) -> None:
+    """From the accumulator to the value, rounded once."""
+    if _kind(stmt).accumulator != REGISTER[stmt.dtype]:
+        tiles.text.add(f"const {REGISTER[stmt.dtype]} {name}_r = ({REGISTER[stmt.dtype]}){name};", stmt.origin)
+        name = f"{name}_r"
+    tiles.known[stmt.serial] = name
+
+
+def _store_row(tiles: Tiles, serial: int, k: int, index: dict[int, str]) -> None:
+    operand, pointer = tiles.kernel.outputs[k], tiles.names["out", k]
+    at = tiles.offset(operand, pointer, index) or "0"
+    tiles.text.add(f"{pointer}[{at}] = {tiles.stored(operand.dtype, tiles.known[serial])};")
+
+
+def _row_statements(tiles: Tiles, stmts: list[Stmt], index: dict[int, str]) -> None:
+    for stmt in stmts:
+        if stmt.serial in tiles.known:
+            continue
+        if stmt.op == "load":
+            operand, pointer = tiles.operand_of(stmt)
+            tiles.declare(stmt, f"{pointer}[{tiles.offset(operand, pointer, index) or '0'}]")
+        else:
+            tiles.once(stmt)
+
+
+# -- along rows --------------------------------------------------------------------------------------------------
+
+
+def _rows(tiles: Tiles) -> None:
+    """One row after another, shared among threads; each pass walks the row in blocks."""
+    text, kernel, vector = tiles.text, tiles.kernel, tiles.vector
+    passes = _Passes(kernel)
+    outer = [i for i in range(len(kernel.loops)) if i not in kernel.reduced]
+    around = [i for i in sorted(kernel.reduced) if i != vector]
+    scratch = {} if around else _scratch(tiles, passes)
+    work = f"rows > 1 && rows * {_size(sorted(kernel.reduced))} > {_grain(kernel)}"
+    text.add(f"const long rows = {_size(outer)};")
+    own = {serial: k for serial, k in scratch.items() if k < 0}
+    with contextlib.ExitStack() as stack:
+        if own:
+            text.add(f"#pragma omp parallel if({work})")
+            stack.enter_context(text.block(""))
+            for serial in own:
+                type_ = REGISTER[tiles.stmts[serial].dtype]
+                text.add(f"{type_} *const {tiles.names[serial]}_row = __builtin_malloc(n{vector} * sizeof({type_}));")
+            text.add("#pragma omp for schedule(static)")
+        else:
+            text.add(f"#pragma omp parallel for schedule(static) if({work})")
+        known = dict(tiles.known)
+        with text.block("for (long r = 0; r < rows; r++)"):
+            index = _unravel(tiles, outer, "r") if outer else {}
+            for serial, k in scratch.items():
+                if k >= 0:
+                    operand, pointer = kernel.outputs[k], tiles.names["out", k]
+                    place = tiles.place(operand, pointer, index)
+                    text.add(f"{STORAGE[operand.dtype]} *const {tiles.names[serial]}_row = {place};")
+            for step in range(passes.count):
+                _row_statements(tiles, passes.row_values(step), index)
+                for serial, k in passes.stores(step, False):
+                    _store_row(tiles, serial, k, index)
+                tiles.saving = {s: f"{tiles.names[s]}_row" for s in scratch if passes.first[s] == step}
+                _row_pass(tiles, passes, step, index, around)
+                tiles.saved |= tiles.saving
+                tiles.saving = {}
+        tiles.known, tiles.saved = known, {}
+        for serial in own:
+            text.add(f"__builtin_free({tiles.names[serial]}_row);")
+
+
+def _row_pass(tiles: Tiles, passes: _Passes, step: int, index: dict[int, str], around: list[int]) -> None:
+    text, vector = tiles.text, tiles.vector
+    reduces = passes.reduces[step] if step < len(passes.reduces) else []
+    full = passes.stores(step, True)
+    if not reduces and not full:
+        return
+    for stmt in reduces:
+        text.add(f"{_kind(stmt).accumulator} {tiles.names[stmt.serial]} = {_kind(stmt).start};", stmt.origin)
+    inside = dict(index)
+    with contextlib.ExitStack() as stack:
+        for i in around:
+            stack.enter_context(text.block(f"for (long i{i} = 0; i{i} < n{i}; i{i}++)"))
+            inside[i] = f"i{i}"
+        stack.enter_context(text.block(f"for (long start = 0, m; start < n{vector}; start += m)"))
+        text.add(f"m = n{vector} - start < {BLOCK} ? n{vector} - start : {BLOCK};")
+        inside[vector] = "start"
+        tiles.flat = "" if around else f"r * n{vector} + start" if index else "start"
+        _block_reduce(tiles, reduces, full, inside)
+    for stmt in reduces:
+        _reduced_value(tiles, stmt, tiles.names[stmt.serial])
+
+
+def _block_reduce(tiles: Tiles, reduces: list[Stmt], full: list[tuple[int, int]], index: dict[int, str]) -> None:
+    """A tile whose blocks go into running values named like their reductions."""
+
+    def finish(stmt: Stmt, block: str) -> None:
+        kind, name = _kind(stmt), tiles.names[stmt.serial]
+        _need(tiles, kind)
+        tiles.text.add(f"{name} = {kind.merge.format(name, f'{kind.block}(m, {block})')};", stmt.origin)
+
+    targets = [Target(serial, out=k) for serial, k in full]
+    targets += [Target(stmt.sources[0], reduce=stmt) for stmt in reduces if _kind(stmt)]
+    tiles.tile(targets, "m", index, finish)
+
+
+def _scratch(tiles: Tiles, passes: _Passes) -> dict[int, int]:
+    """Results of functions that a later pass reads again, by serial: the output whose row they may wait in, or -1."""
+    kernel, found = tiles.kernel, dict[int, int]()
+    needed = [passes.needs(step) for step in range(passes.count)]
+    free = [
+        k
+        for step in range(passes.count)
+        for _, k in passes.stores(step, True)
+        if kernel.outputs[k].steps[tiles.vector] == 1
+    ]
+    for stmt in kernel.body:
+        uses = [step for step, serials in enumerate(needed) if stmt.serial in serials]
+        if is_function(stmt) and tiles.vector in stmt.vary and len(uses) > 1:
+            passes.first[stmt.serial] = uses[0]
+            fits = [
+                k
+                for serial, k in kernel.stores
+                if k in free
+                and passes.after[serial] >= uses[-1]
+                and STORAGE[kernel.outputs[k].dtype] == REGISTER[stmt.dtype]
+            ]
+            found[stmt.serial] = fits[0] if fits else -1
+            free = [k for k in free if not fits or k != fits[0]]
+    return found
+
+
+# -- few long rows -----------------------------------------------------------------------------------------------
+
+
+def _in_parts(tiles: Tiles) -> bool:
+    kernel, passes = tiles.kernel, _Passes(tiles.kernel)
+    rows = prod(loop.hint for loop in kernel.loops if not loop.reduced)
+    stores_rows = any(passes.is_full(k) for _, k in kernel.stores)
+    return rows < FEW and len(kernel.reduced) == 1 and len(passes.reduces) == 1 and not stores_rows
+
+
+def _parts(tiles: Tiles) -> None:
+    """Parts of rows, shared among threads; then each row's parts in order."""
+    text, kernel, vector = tiles.text, tiles.kernel, tiles.vector
+    passes = _Passes(kernel)
+    outer = [i for i in range(len(kernel.loops)) if i not in kernel.reduced]
+    reduces = passes.reduces[0]
+    text.add(f"const long rows = {_size(outer)}, parts = (n{vector} + {PART - 1}) / {PART};")
+    for stmt in reduces:
+        type_ = _kind(stmt).accumulator
+        name = tiles.names[stmt.serial]
+        text.add(f"{type_} *const {name}_parts = __builtin_malloc(rows * parts * sizeof({type_}));", stmt.origin)
+    known = dict(tiles.known)
+    text.add(f"#pragma omp parallel for schedule(static) if(parts > 1 && rows * n{vector} > {_grain(kernel)})")
+    with text.block("for (long c = 0; c < rows * parts; c++)"):
+        text.add(f"const long r = c / parts, first = c % parts * {PART};")
+        text.add(f"const long last = n{vector} - first < {PART} ? n{vector} : first + {PART};")
+        index = _unravel(tiles, outer, "r") if outer else {}
+        _row_statements(tiles, [s for s in passes.row_values(0) if s.op == "load"], index)
+        _row_statements(tiles, passes.row_values(0), index)
+        for stmt in reduces:
+            text.add(f"{_kind(stmt).accumulator} {tiles.names[stmt.serial]} = {_kind(stmt).start};", stmt.origin)
+        with text.block("for (long start = first, m; start < last; start += m)"):
+            text.add(f"m = last - start < {BLOCK} ? last - start : {BLOCK};")
+            tiles.flat = f"r * n{vector} + start"
+            _block_reduce(tiles, reduces, [], index | {vector: "start"})
+        for stmt in reduces:
+            name = tiles.names[stmt.serial]
+            text.add(f"{name}_parts[c] = {name};", stmt.origin)
+    tiles.known = dict(known)
+    with text.block("for (long r = 0; r < rows; r++)"):
+        index = _unravel(tiles, outer, "r") if outer else {}
+        for stmt in reduces:
+            kind, name = _kind(stmt), tiles.names[stmt.serial]
+            text.add(f"{kind.accumulator} {name} = {kind.start};", stmt.origin)
+            part = f"{name}_parts[c]"
+            text.add(f"for (long c = r * parts; c < (r + 1) * parts; c++) {name} = {kind.merge.format(name, part)};")
+            _reduced_value(tiles, stmt, name)
+        for step in range(passes.count):
+            _row_statements(tiles, passes.row_values(step), index)
+            for serial, k in passes.stores(step, False):
+                _store_row(tiles, serial, k, index)
+    tiles.known = known
+    for stmt in reduces:
+        text.add(f"__builtin_free({tiles.names[stmt.serial]}_parts);")
+
+
+# -- down columns ------------------------------------------------------------------------------------------------
+
+
+def _columns(tiles: Tiles) -> None:
+    """Blocks of neighbouring columns, shared among threads; each pass goes down the rows with one value per column."""
+    text, kernel, vector = tiles.text, tiles.kernel, tiles.vector
+    passes = _Passes(kernel)
+    outer = [i for i in range(len(kernel.loops)) if i not in kernel.reduced and i != vector]
+    text.add(f"const long tiles = (n{vector} + {BLOCK - 1}) / {BLOCK};")
+    work = f"{_size(list(range(len(kernel.loops))))} > {_grain(kernel)}"
+    text.add(f"#pragma omp parallel for schedule(static) if({work})")
+    known = dict(tiles.known)
+    with text.block(f"for (long r = 0; r < tiles * {_size(outer)}; r++)"):
+        text.add(f"const long start = r % tiles * {BLOCK};")
+        text.add(f"const long m = n{vector} - start < {BLOCK} ? n{vector} - start : {BLOCK};")
+        index = _unravel(tiles, outer, "(r / tiles)") if outer else {}
+        index[vector] = "start"
+        tiles.flat = ""
+        for step in range(passes.count):
+            _column_values(tiles, passes, step, index)
+            _column_pass(tiles, passes, step, index)
+    tiles.known = known
+
+
+def _column_values(tiles: Tiles, passes: _Passes, step: int, index: dict[int, str]) -> None:
+    """Values per column that became known: stored, or kept in a block for the passes that follow."""
+    later = {
+        s
+        for stmt in passes.kernel.body
+        if passes.after[stmt.serial] >= step and stmt.vary & passes.kernel.reduced
+        for s in stmt.sources
+    }
+    targets = [Target(serial, out=k) for serial, k in passes.stores(step, False)]
+    for stmt in passes.row_values(step):
+        if stmt.serial in later and stmt.op not in ("load", "scalar", "count") and tiles.vector in stmt.vary:
+            targets.append(Target(stmt.serial, kept=True))
+    if targets:
+        tiles.tile(targets, "m", index)
+
+
+def _column_pass(tiles: Tiles, passes: _Passes, step: int, index: dict[int, str]) -> None:
+    text, kernel = tiles.text, tiles.kernel
+    reduces = passes.reduces[step] if step < len(passes.reduces) else []
+    full = passes.stores(step, True)
+    if not reduces and not full:
+        return
+    loops = sorted(kernel.reduced)
+    sums = [stmt for stmt in reduces if _kind(stmt).accumulator == "double" and REGISTER[stmt.dtype] == "float"]
+    for stmt in reduces:
+        kind, name = _kind(stmt), tiles.names[stmt.serial]
+        text.add(f"{kind.accumulator} {name}[{BLOCK}];", stmt.origin)
+        text.add(f"for (long j = 0; j < m; j++) {name}[j] = {kind.start};")
+    inside = dict(index)
+    with contextlib.ExitStack() as stack:
+        for i in loops[:-1]:
+            stack.enter_context(text.block(f"for (long i{i} = 0; i{i} < n{i}; i{i}++)"))
+            inside[i] = f"i{i}"
+        i = loops[-1]
+        inside[i] = f"i{i}"
+        if sums:  # float32 sums of a few rows at a time, then into double
+            stack.enter_context(text.block(f"for (long first = 0; first < n{i}; first += {FLUSH})"))
+            text.add(f"const long last = n{i} - first < {FLUSH} ? n{i} : first + {FLUSH};")
+            for stmt in sums:
+                name = tiles.names[stmt.serial]
+                text.add(f"float {name}_few[{BLOCK}];", stmt.origin)
+                text.add(f"for (long j = 0; j < m; j++) {name}_few[j] = 0;")
+        bounds = ("first", "last") if sums else ("0", f"n{i}")
+        with text.block(f"for (long i{i} = {bounds[0]}; i{i} < {bounds[1]}; i{i}++)"):
+
+            def finish(stmt: Stmt, block: str) -> None:
+                kind, name = _kind(stmt), tiles.names[stmt.serial] + ("_few" if stmt in sums else "")
+                tiles.need_in(kind.merge)
+                text.add("#pragma omp simd")
+                merged = kind.merge.format(f"{name}[j]", f"{block}[j]")
+                text.add(f"for (long j = 0; j < m; j++) {name}[j] = {merged};", stmt.origin)
+
+            targets = [Target(serial, out=k) for serial, k in full]
+            targets += [Target(stmt.sources[0], reduce=stmt) for stmt in reduces if _kind(stmt)]
+            tiles.tile(targets, "m", inside, finish)
+        for stmt in sums:
+            name = tiles.names[stmt.serial]
+            text.add(f"for (long j = 0; j < m; j++) {name}[j] += {name}_few[j];", stmt.origin)
+    for stmt in reduces:
+        name = tiles.names[stmt.serial]
+        tiles.known[stmt.serial] = f"({REGISTER[stmt.dtype]}){name}[j]" if stmt in sums else f"{name}[j]"

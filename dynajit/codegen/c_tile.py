@@ -1,0 +1,361 @@
+"""One tile of a kernel in C: values for a block of the vector loop.
+
+Mathematical functions take whole blocks, `exp_vml(m, x, y)`. Everything between two such calls is one loop that the
+compiler vectorises; what a later loop needs and is not just loaded again waits in a block on the stack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from dynajit.codegen.c_names import names_of
+from dynajit.codegen.c_reduce import BLOCK
+from dynajit.codegen.c_text import BF16, F16, F32, F64, PRELUDE, REGISTER, STORAGE, SUFFIX, expression, literal
+from dynajit.codegen.functions import Function
+from dynajit.codegen.kernel import Kernel, Operand, Stmt
+from dynajit.codegen.text import NoSpelling, Text
+
+FUNCTIONS = frozenset(
+    "exp expm1 exp2 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv"
+    " lgamma sqrt pow atan2 hypot fmod".split()
+)
+
+
+def is_function(stmt: Stmt) -> bool:
+    """Is it computed by a call for a whole block? An exact square root is not: it is one instruction."""
+    return stmt.op in FUNCTIONS and stmt.arg != "exact"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a tile is to do with a value: store it to output `out`; hand its block to `finish`, with the reduction's
+    statement; keep it in a block that outlives the tile (`kept`).
+    """
+
+    serial: int
+    out: int = -1
+    reduce: Stmt | None = None
+    kept: bool = False
+
+
+class Tiles:
+    """The state of printing one kernel: names, what is known where we are, what the file will need."""
+
+    def __init__(self, kernel: Kernel, find: Callable[[str], Function | None]) -> None:
+        self.kernel, self.find = kernel, find
+        self.text = Text()
+        self.prelude: set[str] = set()
+        self.functions: set[str] = set()
+        self.stmts = {stmt.serial: stmt for stmt in kernel.body}
+        self.names = names_of(kernel)
+        self.vector = vector_loop(kernel)
+        self.known: dict[int, str] = {}  # expressions of values that need no computing where we are
+        self.saved: dict[int, str] = {}  # values in memory along the vector loop: pointer to where the loop starts
+        self.saving: dict[int, str] = {}  # the same, for values that the tiles at hand compute
+        self.flat = ""  # where a tile starts, in elements of the whole loop nest
+        self._tails: dict[int, str] = {}
+
+    # -- a tile --------------------------------------------------------------------------------------------------
+
+    def tile(
+        self,
+        targets: Sequence[Target],
+        count: str,
+        index: dict[int, str],
+        finish: Callable[[Stmt, str], None] | None = None,
+    ) -> None:
+        """Compute values for `count` elements along the vector loop, from the loop indices `index` on."""
+        before, self._tails = dict(self.known), {}
+        inner = self._closure([target.serial for target in targets])
+        for stmt in inner:
+            self._point(stmt, index)
+        for target in targets:
+            if target.out >= 0:
+                operand, pointer = self.kernel.outputs[target.out], self.names["out", target.out]
+                declared = f"{STORAGE[operand.dtype]} *const {pointer}_at"
+                self.text.add(f"{declared} = {self.place(operand, pointer, index)};")
+        for stmt in inner:
+            if self.vector not in stmt.vary and stmt.serial not in self.known:
+                self.once(stmt)
+        kept = _Stages(self, [s for s in inner if self.vector in s.vary], targets, count, finish).run()
+        self.known = before | kept
+
+    def _point(self, stmt: Stmt, index: dict[int, str]) -> None:
+        """Point to where a load or a saved value starts in this tile; load what does not vary along the tile."""
+        name = self.names[stmt.serial]
+        if stmt.serial in self.saved or stmt.serial in self.saving:
+            pointer = self.saved.get(stmt.serial) or self.saving[stmt.serial]
+            self.text.add(f"{REGISTER[stmt.dtype]} *const {name}_at = {pointer} + {index[self.vector]};")
+        elif stmt.op == "load":
+            operand, pointer = self.operand_of(stmt)
+            if self.vector in stmt.vary:
+                place = self.place(operand, pointer, index)
+                self.text.add(f"const {STORAGE[operand.dtype]} *const {pointer}_at = {place};")
+            else:
+                self.declare(stmt, f"{pointer}[{self.offset(operand, pointer, index) or '0'}]")
+
+    def _closure(self, serials: Iterable[int]) -> list[Stmt]:
+        """Statements that values need and that are not known yet, in program order."""
+        found: set[int] = set()
+        stack = [serial for serial in serials if serial not in self.known]
+        while stack:
+            serial = stack.pop()
+            if serial not in found:
+                found.add(serial)
+                if serial not in self.saved:
+                    stack.extend(arg for arg in self.stmts[serial].sources if arg not in self.known)
+        return [stmt for stmt in self.kernel.body if stmt.serial in found]
+
+    # -- statements ----------------------------------------------------------------------------------------------
+
+    def operand_of(self, stmt: Stmt) -> tuple[Operand, str]:
+        i = int(stmt.arg)  # type: ignore[call-overload]
+        return self.kernel.inputs[i], self.names["in", i]
+
+    def offset(self, operand: Operand, pointer: str, index: dict[int, str]) -> str:
+        """The offset of an operand at loop indices, in elements; empty for none."""
+        terms = []
+        for i, step in enumerate(operand.steps):
+            if step == 0 or index.get(i, "0") == "0":
+                continue
+            at = index[i] if re.fullmatch(r"\w+", index[i]) else f"({index[i]})"
+            terms.append(at if step == 1 else f"{at} * {pointer}_{i}")
+        return " + ".join(terms)
+
+    def place(self, operand: Operand, pointer: str, index: dict[int, str]) -> str:
+        offset = self.offset(operand, pointer, index)
+        return f"{pointer} + {offset}" if offset else pointer
+
+    def element(self, operand: Operand, pointer: str) -> str:
+        """Element `j` of a tile."""
+        step = operand.steps[self.vector]
+        return f"{pointer}_at[{'j' if step == 1 else '0' if step == 0 else f'j * {pointer}_{self.vector}'}]"
+
+    def declare(self, stmt: Stmt, value: str) -> None:
+        """Give a value its name."""
+        if stmt.op == "load" and stmt.dtype == BF16:
+            self.prelude.add("from_bf16")
+            value = f"from_bf16({value})"
+        self.text.add(f"const {REGISTER[stmt.dtype]} {self.names[stmt.serial]} = {value};", stmt.origin)
+        self.known[stmt.serial] = self.names[stmt.serial]
+
+    def once(self, stmt: Stmt) -> None:
+        """Compute a value that is the same for the whole tile."""
+        if not is_function(stmt):
+            self.declare(stmt, self.expression(stmt))
+            return
+        name, function, type_ = self.names[stmt.serial], self.function(stmt), REGISTER[stmt.dtype]
+        operands = []
+        for position, operand in enumerate(self.operands(stmt)):
+            self.text.add(f"const {type_} {name}_{'xw'[position]} = {operand};", stmt.origin)
+            operands.append(f"&{name}_{'xw'[position]}")
+        tail = f", 0, {int(not stmt.vary)}" if function.has_tail else ""
+        self.text.add(f"{type_} {name};", stmt.origin)
+        self.text.add(f"{function.name}(1, {', '.join(operands)}, &{name}{tail});", stmt.origin)
+        self.known[stmt.serial] = name
+
+    def operands(self, stmt: Stmt) -> list[str]:
+        dtype = self._operand_dtype(stmt)
+        texts = []
+        for position, (arg, is_literal) in enumerate(zip(stmt.args, stmt.literal, strict=True)):
+            wanted = torch.bool if stmt.op == "where" and position == 0 else dtype
+            text = literal(arg, wanted) if is_literal else self.known[int(arg)]
+            texts.append(f"({text})" if text.startswith("-") else text)
+        return texts
+
+    def expression(self, stmt: Stmt) -> str:
+        """A scalar operation on known operands."""
+        operands, dtype = self.operands(stmt), self._operand_dtype(stmt)
+        if stmt.op == "cast":
+            return self._cast(stmt.dtype, operands[0], dtype)
+        template = expression(stmt.op, F32 if dtype in (BF16, F16) else dtype)
+        if template is None:
+            raise NoSpelling(f"C has no {stmt.op} of {dtype}")
+        self.need_in(template)
+        made = template.format(*operands)
+        small = stmt.dtype in (torch.uint8, torch.int8, torch.int16)
+        return f"({REGISTER[stmt.dtype]})({made})" if small and stmt.op not in ("copy", "where") else made
+
+    def need_in(self, template: str) -> None:
+        if (called := re.match(r"(\w+)\(", template)) and called[1] in PRELUDE:
+            self.prelude.add(called[1])
+
+    def _operand_dtype(self, stmt: Stmt) -> torch.dtype:
+        sources = [self.stmts[serial].dtype for serial in stmt.sources]
+        return stmt.dtype if stmt.op == "where" or not sources else sources[0]
+
+    def _cast(self, dtype: torch.dtype, operand: str, source: torch.dtype) -> str:
+        if dtype in (BF16, F16):
+            name = "round_bf16" if dtype == BF16 else "round_f16"
+            self.prelude.add(name)
+            return f"{name}({operand})"
+        if dtype == torch.bool:
+            return operand if source == torch.bool else f"{operand} != 0"
+        return f"({REGISTER[dtype]}){operand}"
+
+    def stored(self, dtype: torch.dtype, value: str) -> str:
+        if dtype == BF16:
+            self.prelude.add("to_bf16")
+            return f"to_bf16({value})"
+        return value
+
+    # -- functions -----------------------------------------------------------------------------------------------
+
+    def function(self, stmt: Stmt) -> Function:
+        if stmt.dtype not in (F32, F64):
+            raise NoSpelling(f"{stmt.op} of {stmt.dtype}")
+        function = self.find(f"{stmt.op}_{stmt.arg}_{SUFFIX[stmt.dtype]}")
+        if function is None:
+            raise NoSpelling(f"eager's own {stmt.op} cannot be called on this machine")
+        self.functions.add(function.name)
+        return function
+
+    def tail(self, period: int, count: str) -> str:
+        """The range of this tile that eager computes by libm, declared once per tile."""
+        if not self.flat:
+            return "0, 0"
+        if period not in self._tails:
+            self.prelude.update(("tail", "eager_part"))
+            name = f"tail{period}"
+            self.text.add(f"long {name}[2];")
+            self.text.add(f"tail(total, part, {self.flat}, {count}, {period}, {name}, {name} + 1);")
+            self._tails[period] = f"{name}[0], {name}[1]"
+        return self._tails[period]
+
+
+class _Stages:
+    """The loops of one tile. Stage k holds what needs k function calls before it."""
+
+    def __init__(
+        self,
+        tiles: Tiles,
+        varying: list[Stmt],
+        targets: Sequence[Target],
+        count: str,
+        finish: Callable[[Stmt, str], None] | None,
+    ) -> None:
+        self.tiles, self.varying, self.targets, self.count, self.finish = tiles, varying, targets, count, finish
+        self.blocks: dict[int, str] = {}
+        self.by_serial = {stmt.serial: stmt for stmt in varying}
+        self.stage: dict[int, int] = {}
+        for stmt in varying:
+            if stmt.serial in tiles.saved:
+                self.stage[stmt.serial] = 0
+            else:
+                below = max((self.stage.get(serial, 0) for serial in stmt.sources), default=0)
+                self.stage[stmt.serial] = below + self._calls(stmt)
+        self.last = max(self.stage.values(), default=0)
+        self.wanted: list[dict[int, None]] = [{} for _ in range(self.last + 1)]
+
+    def _calls(self, stmt: Stmt) -> bool:
+        return is_function(stmt) and stmt.serial not in self.tiles.saved
+
+    def run(self) -> dict[int, str]:
+        """Print the loops; returns expressions of what outlives the tile."""
+        self._want()
+        tiles = self.tiles
+        for step in range(self.last + 1):
+            for stmt in self.varying:
+                if self._calls(stmt) and self.stage[stmt.serial] == step:
+                    self._call(stmt)
+            new = [serial for serial in self.wanted[step] if serial not in self.blocks]
+            stores = [t for t in self.targets if t.out >= 0 and self.stage.get(t.serial, 0) == step]
+            for serial in new:
+                self.blocks[serial] = self._new_block(tiles.stmts[serial])
+            if new or stores:
+                self._loop(new, stores)
+            for target in self.targets:
+                if target.reduce is not None and self.stage.get(target.serial, 0) == step:
+                    assert self.finish is not None
+                    self.finish(target.reduce, self._memory(target.serial) or self.blocks[target.serial])
+        return {t.serial: f"{self.blocks[t.serial]}[j]" for t in self.targets if t.kept}
+
+    def _want(self) -> None:
+        """Which values have to stand in blocks, and after which stage: operands of functions and of reductions, what is
+        kept, and what a later stage reads and cannot simply load.
+        """
+        for stmt in self.varying:
+            for serial in stmt.sources if stmt.serial not in self.tiles.saved else ():
+                source = self.by_serial.get(serial)
+                stage = self.stage.get(serial, 0)
+                if self._calls(stmt):
+                    if self._memory(serial) is None:
+                        self.wanted[self.stage[stmt.serial] - 1 if source is None else stage].setdefault(serial)
+                elif source is None or source.op == "load" or serial in self.tiles.saved:
+                    continue
+                elif stage < self.stage[stmt.serial]:
+                    self.wanted[stage].setdefault(serial)
+        for target in self.targets:
+            if target.kept or (target.reduce is not None and self._memory(target.serial) is None):
+                self.wanted[self.stage.get(target.serial, 0)].setdefault(target.serial)
+
+    def _memory(self, serial: int) -> str | None:
+        """Where a value already lies as a reduction reads it."""
+        tiles, stmt = self.tiles, self.by_serial.get(serial)
+        if stmt is None:
+            return None
+        if serial in tiles.saved:
+            return f"{tiles.names[serial]}_at"
+        if stmt.op == "load" and stmt.dtype in (F32, F64, torch.int64):
+            operand, pointer = tiles.operand_of(stmt)
+            return f"{pointer}_at" if operand.steps[tiles.vector] == 1 else None
+        return None
+
+    def _new_block(self, stmt: Stmt) -> str:
+        name = f"{self.tiles.names[stmt.serial]}_b"
+        self.tiles.text.add(f"{REGISTER[stmt.dtype]} {name}[{BLOCK}];")
+        return name
+
+    def _call(self, stmt: Stmt) -> None:
+        tiles = self.tiles
+        function, name = tiles.function(stmt), tiles.names[stmt.serial]
+        operands = []
+        for position, (arg, is_literal) in enumerate(zip(stmt.args, stmt.literal, strict=True)):
+            if is_literal:
+                tiles.text.add(f"{REGISTER[stmt.dtype]} {name}_{'xw'[position]}[{BLOCK}];")
+                number = literal(arg, stmt.dtype)
+                tiles.text.add(f"for (long j = 0; j < {self.count}; j++) {name}_{'xw'[position]}[j] = {number};")
+                operands.append(f"{name}_{'xw'[position]}")
+            else:
+                operands.append(self._memory(int(arg)) or self.blocks[int(arg)])
+        result = f"{name}_at" if stmt.serial in tiles.saving else self._new_block(stmt)
+        tail = f", {tiles.tail(function.period, self.count)}" if function.has_tail else ""
+        tiles.text.add(f"{function.name}({self.count}, {', '.join(operands)}, {result}{tail});", stmt.origin)
+        self.blocks[stmt.serial] = result
+
+    def _loop(self, new: list[int], stores: list[Target]) -> None:
+        """One vectorised loop over the tile."""
+        tiles, text = self.tiles, self.tiles.text
+        before = dict(tiles.known)
+        tiles.known.update({serial: f"{name}[j]" for serial, name in self.blocks.items() if serial not in new})
+        text.add("#pragma omp simd")
+        with text.block(f"for (long j = 0; j < {self.count}; j++)"):
+            for stmt in tiles._closure([*new, *(target.serial for target in stores)]):
+                if stmt.serial in tiles.saved:
+                    tiles.declare(stmt, f"{tiles.names[stmt.serial]}_at[j]")
+                elif stmt.op == "load":
+                    tiles.declare(stmt, tiles.element(*tiles.operand_of(stmt)))
+                else:
+                    tiles.declare(stmt, tiles.expression(stmt))
+            for serial in new:
+                text.add(f"{self.blocks[serial]}[j] = {tiles.known[serial]};")
+            for target in stores:
+                operand, pointer = tiles.kernel.outputs[target.out], tiles.names["out", target.out]
+                value = tiles.stored(operand.dtype, tiles.known[target.serial])
+                text.add(f"{tiles.element(operand, pointer)} = {value};")
+        tiles.known = before
+
+
+def vector_loop(kernel: Kernel) -> int:
+    """The loop to run innermost: the one along which most bytes are walked with step one, unless it is very short."""
+    score = [0] * len(kernel.loops)
+    for operand in kernel.operands:
+        width = operand.dtype.itemsize * sum(step != 0 for step in operand.steps)
+        for i, step in enumerate(operand.steps):
+            score[i] += width if step == 1 else 0
+    best = max(range(len(score)), key=lambda i: (kernel.loops[i].hint >= 16, score[i], i))
+    return best if score[best] > score[-1] or kernel.reduced else len(score) - 1

@@ -1,0 +1,89 @@
+"""The C launcher: found and tried out once; where anything looks different from what it expects, Python launches."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from dynajit.codegen.kernel import Operand
+from dynajit.runtime.launch import PLAIN, Launch, Plan, python_launch
+from dynajit.runtime.mathlib import address
+
+SHIM = ("get_data_ptr", "get_sizes", "get_strides", "get_dim", "get_dtype")
+
+
+def launcher(plan: Plan) -> Launch:
+    """What launches a kernel fastest on this machine."""
+    module = c_module()
+    if module is None:
+        return python_launch(plan)
+    try:
+        made: Launch = module.Launch(*table(plan))
+    except ValueError:  # a kernel too large for the C tables
+        return python_launch(plan)
+    return made
+
+
+def table(plan: Plan) -> tuple[Any, ...]:
+    """A plan as launch.c parses it."""
+    kernel = plan.kernel
+    return (
+        plan.address,
+        tuple(map(_row, kernel.inputs)),
+        tuple(map(_row, kernel.outputs)),
+        tuple(operand.dtype for operand in kernel.outputs),
+        tuple((size.hint, size.operand, size.dim, size.divide) for size in kernel.sizes),
+        tuple(loop.axes for loop in kernel.loops),
+        kernel.pins,
+        "".join("i" if dtype == torch.int64 else "f" for _, dtype in kernel.scalars),
+    )
+
+
+def _row(operand: Operand) -> tuple[Any, ...]:
+    steps = tuple(-1 if step is None else step for step in operand.steps)
+    return _code(operand.dtype), operand.dims, operand.layout, operand.dense, operand.strides, steps
+
+
+@functools.cache
+def _code(dtype: torch.dtype) -> int:
+    """libtorch's number for a dtype."""
+    module = c_module()
+    seen = module.facts(torch.empty(1, dtype=dtype)) if module is not None else None
+    return seen[3] if seen is not None else -1
+
+
+@functools.cache
+def c_module() -> ModuleType | None:
+    """The extension, if it is built and its view of tensors agrees with Python's."""
+    try:
+        module = importlib.import_module("dynajit.runtime._launch")
+        return module if _calibrate(module) else None
+    except (ImportError, AttributeError, RuntimeError):
+        return None
+
+
+def _calibrate(module: ModuleType) -> bool:
+    """Find where a Python tensor keeps its at::Tensor, and that its dispatch keys; then compare what the shim says.
+
+    Nothing is assumed about offsets: `_cdata` is the TensorImpl's address, `_dispatch_keys` its key set, and both are
+    looked for as words in memory.
+    """
+    addresses = tuple(address(f"aoti_torch_{name}") for name in SHIM)
+    if not all(addresses):
+        return False
+    samples = [torch.empty(2, 3), torch.empty(4, dtype=torch.int64), torch.empty(3, 2).t(), torch.empty(())]
+    tensor = {module.find_word(id(x), torch.Tensor.__basicsize__, x._cdata) for x in samples}
+    keys = [torch._C._dispatch_keys(x).raw_repr() for x in samples]
+    key = {module.find_word(x._cdata, 192, raw) for x, raw in zip(samples, keys, strict=True)}
+    if len(tensor) != 1 or len(key) != 1 or -1 in tensor | key:
+        return False
+    plain = functools.reduce(int.__or__, keys)
+    module.setup(addresses, tensor.pop(), key.pop(), plain, PLAIN, torch.empty_strided)
+    odd = torch.empty(2, dtype=torch.complex64).conj().imag  # a float tensor with the negative bit
+    return module.facts(odd) is None and all(
+        module.facts(x)[:3] == (x.data_ptr(), tuple(x.shape), x.stride()) for x in samples
+    )

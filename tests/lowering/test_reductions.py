@@ -1,0 +1,63 @@
+"""Reductions and what is made of them. Bits are promised for max, min, any, all and integers; else accuracy."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from against_eager import Row, check, row, t
+
+F64, BF16, I64, BOOL = torch.float64, torch.bfloat16, torch.int64, torch.bool
+A, B3 = t(7, 33), t(5, 6, 70)
+INEXACT = {"exact": False}
+
+
+def _softmax_rows(op: object) -> list[Row]:
+    return [
+        *(row(op, t(*shape), dim, **INEXACT) for shape in ((7, 33), (3, 1000), (2, 3, 40)) for dim in (-1, 0)),
+        row(op, B3, 1, **INEXACT),
+        row(op, t(7, 33, dtype=F64), -1, **INEXACT),
+        row(op, t(7, 33, dtype=BF16), -1, **INEXACT),
+    ]
+
+
+ROWS = [
+    *(row(op, A, **INEXACT) for op in (torch.sum, torch.mean, torch.var, torch.std)),
+    *(row(op, t(3, 5000), **INEXACT) for op in (torch.sum, torch.mean, torch.var, torch.std)),
+    *(row(op, B3, dim, **INEXACT) for op in (torch.sum, torch.mean, torch.var, torch.std) for dim in (0, 1, 2, -1)),
+    *(row(op, B3, dim, **INEXACT) for op in (torch.sum, torch.mean) for dim in ((0, 1), (0, 2), (1, 2), (0, 1, 2))),
+    *(row(op, B3, dim, keepdim=True, **INEXACT) for op in (torch.sum, torch.mean, torch.var) for dim in (0, 2)),
+    *(row(op, t(9, 80, dtype=d), -1, **INEXACT) for op in (torch.sum, torch.mean) for d in (F64, BF16, torch.float16)),
+    *(row(op, t(300, 5), 0, **INEXACT) for op in (torch.sum, torch.mean, torch.std)),
+    *(row(op, t(1000, 3), 0, **INEXACT) for op in (torch.sum, torch.mean, torch.std)),
+    *(row(torch.sum, t(9, 80, dtype=d), dim) for d in (I64, torch.int32, torch.uint8, BOOL) for dim in (0, 1)),
+    row(torch.sum, A, dtype=F64, exact=False),
+    row(torch.sum, t(4, 1, 5), 1),
+    row(torch.var, A, -1, correction=0, exact=False),
+    row(torch.var_mean, A, -1, exact=False),
+    *(row(op, B3, dim) for op in (torch.amax, torch.amin) for dim in (0, 1, 2, (0, 2))),
+    *(row(op, A) for op in (torch.amax, torch.amin, torch.max, torch.min)),
+    *(row(op, t(9, 80, dtype=d), 1) for op in (torch.amax, torch.amin) for d in (I64, BF16, torch.uint8, BOOL, F64)),
+    *(row(op, t(9, 80, dtype=BOOL), dim) for op in (torch.any, torch.all) for dim in (0, 1)),
+    *(row(op, A > -2.9) for op in (torch.any, torch.all)),
+    row(torch.any, t(9, 8, dtype=I64), 1),
+    *_softmax_rows(torch.softmax),
+    *_softmax_rows(torch.log_softmax),
+    row(F.layer_norm, A, (33,), exact=False),
+    row(F.layer_norm, A, (33,), t(33), t(33, seed=2), exact=False),
+    row(F.layer_norm, t(4, 5, 700), (700,), t(700), t(700, seed=2), exact=False),
+    row(F.layer_norm, B3, (6, 70), t(6, 70), t(6, 70, seed=2), exact=False),
+    row(F.layer_norm, t(7, 33, dtype=BF16), (33,), t(33, dtype=BF16), t(33, dtype=BF16, seed=2), exact=False),
+    row(F.rms_norm, A, (33,), t(33), exact=False),
+    row(F.rms_norm, t(7, 33, dtype=BF16), (33,), t(33, dtype=BF16), exact=False),
+    row(F.group_norm, t(2, 6, 5, 4), 3, t(6), t(6, seed=2), exact=False, tolerance=1e-5),
+    row(F.batch_norm, t(2, 6, 5, 4), t(6), t(6, low=0.1), t(6, seed=3), t(6, seed=2)),
+    row(F.batch_norm, t(2, 6), t(6, seed=1), t(6, low=0.1)),
+    row(F.mse_loss, A, t(7, 33, seed=1), exact=False, lowered=False),
+    row(F.l1_loss, A, t(7, 33, seed=1), exact=False),
+]
+
+
+@pytest.mark.parametrize("case", ROWS, ids=lambda r: r.name)
+def test_row(case: Row) -> None:
+    check(case)
