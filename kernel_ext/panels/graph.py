@@ -37,8 +37,8 @@ def _one(report: Report, info: GraphInfo, most: int) -> tuple[str, int]:
     level, boxes = groups(report, info, most)
     cut = len(boxes) - most if len(boxes) > most else 0
     shown = boxes[:most]
-    title = f"graph {info.index}: {_count(len(info.nodes), 'operation')}{_lines(info)} · {info.backend} · "
-        f"calls: {info.calls}"
+    count = _count(len(info.nodes), "operation")
+    title = f"graph {info.index}: {count}{_lines(info)} · {info.backend} · calls: {info.calls}"
     said = {"op": "", "call": " · one box a call", "line": " · one box a line"}[level]
     more = f" · the first {most} boxes" if cut else ""
     picture = data_uri(draw(shown, title))
