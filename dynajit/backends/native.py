@@ -172,16 +172,7 @@ def lower(gm: GraphModule, inputs: Sequence[Any]) -> Lowered:
         refused = False
         for group in schedule.groups:
             stored = {serial for serial in group.body if serial in schedule.stored and schedule.home[serial] is group}
-            kernel = build(
-                _kernel_name(group, program.origins),
-                group,
-                schedule.axes,
-                stored,
-                need.strides,
-                program.origins,
-                program.ways,
-                {},
-            )
+            kernel = build(_kernel_name(group, program.origins), group, schedule.axes, stored, program, need)
             try:
                 print_kernel(kernel, kernel.name, function)
             except NoSpelling as reason:

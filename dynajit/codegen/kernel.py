@@ -9,8 +9,10 @@ from math import prod
 import torch
 
 from dynajit.lower.ir import VIEWS, Origin, Value, base_of
+from dynajit.lower.program import Program
 from dynajit.schedule.axes import Axes
 from dynajit.schedule.group import Dims, Group
+from dynajit.schedule.needs import Needs
 
 
 @dataclass(frozen=True)
@@ -117,17 +119,9 @@ class Kernel:
         return frozenset(i for i, loop in enumerate(self.loops) if loop.reduced)
 
 
-def build(
-    name: str,
-    group: Group,
-    axes: Axes,
-    stored: set[int],
-    strides: Mapping[int, tuple[int, ...]],
-    origins: Mapping[int, Origin],
-    ways: Mapping[int, str],
-    pins: Mapping[int, Mapping[int, int]],
-) -> Kernel:
+def build(name: str, group: Group, axes: Axes, stored: set[int], program: Program, needs: Needs) -> Kernel:
     """The loop nest of a group. `stored` are the values of its body that others read from memory."""
+    origins, strides = program.origins, needs.strides
     number = {axis: i for i, axis in enumerate(axes.resolve(group.domain))}
 
     def dims_of(dims: Dims) -> Dims:
@@ -153,10 +147,10 @@ def build(
     loops = _loops(sizes, reduced, [*outputs, *inputs])
     inputs = [_with_steps(operand, loops, sizes) for operand in inputs]
     outputs = [_with_steps(operand, loops, sizes) for operand in outputs]
-    body, scalars = _body(group, loops, dims_of, load_of, inputs, origins, ways)
+    body, scalars = _body(group, loops, dims_of, load_of, inputs, program)
     held = [
         (axes_, size)
-        for serial, by_dim in pins.items()
+        for serial, by_dim in program.pins.items()
         for dims in (group.dims.get(serial) or group.views.get(serial) or (),)
         for dim, size in by_dim.items()
         if dim < len(dims) and (axes_ := dims_of(dims)[dim])
@@ -266,8 +260,7 @@ def _body(
     dims_of: object,
     load_of: dict[int, int],
     inputs: list[Operand],
-    origins: Mapping[int, Origin],
-    ways: Mapping[int, str],
+    program: Program,
 ) -> tuple[tuple[Stmt, ...], tuple[tuple[str, torch.dtype], ...]]:
     assert callable(dims_of)
     loop_of = {axis: i for i, loop in enumerate(loops) for axis in loop.axes}
@@ -305,8 +298,8 @@ def _body(
         args = tuple(numbers.get(s, s) for s in sources)
         literal = tuple(s in numbers for s in sources)
         vary = frozenset[int]().union(*(made[s].vary for s in sources if s in made))
-        arg = ways.get(serial, value.arg)
+        arg = program.ways.get(serial, value.arg)
         if value.op == "reduce":
             vary, arg = vary - reduced, value.arg[0]
-        made[serial] = Stmt(serial, value.op, args, literal, value.dtype, vary, arg, origins.get(serial))
+        made[serial] = Stmt(serial, value.op, args, literal, value.dtype, vary, arg, program.origins.get(serial))
     return tuple(made.values()), tuple(scalars.items())

@@ -79,11 +79,12 @@ class _Reader:
         self.strides: dict[int, tuple[int, ...]] = {}
         self.origins: dict[int, Origin] = {}
         self.ways: dict[int, str] = {}
+        self.pins: dict[int, dict[int, int]] = {}
         self.kept: list[Any] = []  # so that no id is used twice
 
     def program(self, inputs: list[Node], output: Any) -> Program:
         items, bound = tuple(self.items), self.bound
-        return Program(tuple(inputs), items, output, bound, self.strides, self.origins, self.ways)
+        return Program(tuple(inputs), items, output, bound, self.strides, self.origins, self.ways, self.pins)
 
     def placeholder(self, node: Node, example: Any) -> None:
         if not isinstance(example, torch.Tensor):
@@ -187,6 +188,8 @@ class _Reader:
             raise Unsupported("it warns")
         values = dict(self.values)
         needed, wanted = _needed(seen)
+        # Sizes that the user wrote down hold for every call; all others follow from the inputs.
+        written = {leaf for leaf in leaves((node.args, dict(node.kwargs))) if type(leaf) is int and leaf > 1}
         origin = _origin(node)
         for position, call in enumerate(seen.calls):
             if position not in needed:
@@ -200,7 +203,7 @@ class _Reader:
                 if isinstance(leaf, torch.Tensor) and id(leaf) in wanted:
                     if tuple(leaf.shape) != value.shape or leaf.dtype != value.dtype:
                         raise Unsupported(f"{call.op}: lowered to {value.dtype}{value.shape}")
-                    self._name(value, origin, _way(call))
+                    self._name(value, origin, _way(call), written)
                     values[id(leaf)] = value
                     self.strides.setdefault(value.serial, leaf.stride())
         if any(not isinstance(leaf, torch.Tensor) for leaf in leaves(seen.result)):
@@ -209,7 +212,7 @@ class _Reader:
         self.values = values
         return result
 
-    def _name(self, value: Value, origin: Origin, way: str) -> None:
+    def _name(self, value: Value, origin: Origin, way: str, written: set[int]) -> None:
         """Put the user's operation down for a value and for what a rule made below it."""
         stack = [value]
         while stack:
@@ -218,6 +221,8 @@ class _Reader:
                 self.origins[top.serial] = origin
                 if top.arg == "vec" and way != "vec":
                     self.ways[top.serial] = way
+                if top.op in ("reshape", "expand", "full"):
+                    self.pins[top.serial] = {d: size for d, size in enumerate(top.shape) if size in written}
                 stack.extend(top.srcs)
 
     def _scalars(self, node: Node) -> list[tuple[str, Any]]:

@@ -38,8 +38,7 @@ def lower(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
         if isinstance(value, Value) and value.dtype not in SUPPORTED:
             raise Unsupported(f"{op} on {value.dtype}")
     if op in RESHAPES:
-        shape = tuple(result.shape)
-        return args[0] if shape == args[0].shape else Value("reshape", (args[0],), shape, args[0].dtype)
+        return Value("reshape", (args[0],), tuple(result.shape), args[0].dtype)
     inplace = op not in TABLE and op._schema.is_mutable
     rule = TABLE.get(functional(op) if inplace else op)
     if rule is None:

@@ -43,7 +43,7 @@ class Program:
     """inputs: the placeholders. bound: what each node is, tensors as `Value`s.
 
     By serial of a value: strides: those that eager gives it; origins: the user's operation it comes from; ways: how a
-    mathematical function is called, where not as the value says.
+    mathematical function is called, where not as the value says; pins: sizes of a view that are written in the program.
     """
 
     inputs: tuple[Node, ...]
@@ -53,6 +53,7 @@ class Program:
     strides: Mapping[int, tuple[int, ...]]
     origins: Mapping[int, Origin]
     ways: Mapping[int, str]
+    pins: Mapping[int, Mapping[int, int]]
 
 
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -142,6 +142,19 @@ def _batch_norm(x: torch.Tensor, w: Any, b: Any, mean: Any, var: Any, training: 
     return dense_like(x), new(stats, dtype), new(stats, dtype)
 
 
+@rule(aten.clone.default, aten._to_copy.default)
+def _clone(
+    x: torch.Tensor, *, memory_format: Any = None, dtype: torch.dtype | None = None, device: Any = None, **_: Any
+) -> torch.Tensor:
+    if device is not None and device.type != "meta":
+        raise NoRule
+    if memory_format == torch.contiguous_format:
+        return new(x.shape, dtype or x.dtype)
+    if memory_format not in (None, torch.preserve_format):
+        raise NoRule
+    return dense_like(x, dtype)
+
+
 @rule(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
 def _masked_fill(x: torch.Tensor, mask: torch.Tensor, value: Any) -> torch.Tensor:
     return new(broadcast([tuple(x.shape), tuple(mask.shape)]), x.dtype)

@@ -56,8 +56,6 @@ def expand(x: Value, size: Sequence[int], implicit: bool = False) -> Value:
     shape = tuple(
         (x.shape[i - lead] if i >= lead else 1) if wanted == -1 else int(wanted) for i, wanted in enumerate(size)
     )
-    if shape == x.shape:
-        return x
     if any(shape[lead + i] != size and size != 1 for i, size in enumerate(x.shape)):
         raise Unsupported("sizes do not expand")
     return Value("expand", (x,), shape, x.dtype)
