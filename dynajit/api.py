@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -89,13 +90,15 @@ def _python_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def _compile_module(module: nn.Module, options: Options) -> nn.Module:
     """`module.forward` becomes a compiled bound method in the instance's own dict."""
-    forward = type(module).forward
+    forward: Any = inspect.getattr_static(type(module), "forward", None)
+    static = isinstance(forward, staticmethod)
+    forward = forward.__func__ if static else forward
     if isinstance(forward, frame.Dispatcher):
         forward = forward.__wrapped__
     if not isinstance(forward, types.FunctionType):
         raise TypeError(f"cannot compile {type(module).__qualname__}: its forward is not a Python function")
     compiled = _compile(forward, options=options)
-    module.__dict__["forward"] = types.MethodType(compiled, module)
+    module.__dict__["forward"] = compiled if static else types.MethodType(compiled, module)
     return module
 
 

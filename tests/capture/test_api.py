@@ -76,6 +76,17 @@ def test_a_module_stays_what_it_was():
     assert graphs
 
 
+def test_a_static_forward():
+    class Static(nn.Module):
+        @staticmethod
+        def forward(x):
+            return x * 3
+
+    net = dynajit.compile(Static(), backend="eager")
+    assert torch.equal(net(T(2)), T(2) * 3)
+    assert torch.equal(dynajit.compile(lambda x: net(x) + 1, backend="eager")(T(2)), T(2) * 3 + 1)
+
+
 def test_gradients_of_a_compiled_module():
     torch.manual_seed(0)
     net = Net()
