@@ -14,7 +14,7 @@ from kernel_ext import html, late
 from kernel_ext.dot import dot_text
 from kernel_ext.html import div, esc, span
 from kernel_ext.names import relabelled, short_file
-from kernel_ext.panels import PANELS
+from kernel_ext.panels import panels
 
 if TYPE_CHECKING:
     from dynajit.report import Report
@@ -73,7 +73,7 @@ def still_html(
     """The card without a script: folds instead of tabs. extra: HTML below the headline."""
     report = relabelled(report, label)
     folds = []
-    for panel in PANELS:
+    for panel in panels():
         name, count = panel.title.lower(), panel.count(report)
         title = panel.title if count is None else f"{panel.title} ({count})"
         is_open = " open" if open_all or name == tab else ""

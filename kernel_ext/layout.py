@@ -94,7 +94,7 @@ def _fold(layers: list[list[Box]]) -> list[list[list[Box]]]:
         return []
     width = max(_width(row) for row in layers) + GUTTER
     most = max(1, min(8, int(1000 / width)))
-    columns = max(1, min(most, -(-len(layers) // 11)))
+    columns = max(1, min(most, -(-len(layers) // 16)))
     rows = -(-len(layers) // columns)
     return [layers[i : i + rows] for i in range(0, len(layers), rows)]
 

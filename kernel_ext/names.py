@@ -14,11 +14,13 @@ _LIBRARIES = re.compile(r".*/(?:site-packages|dist-packages|lib/python\d\.\d+)/(
 
 
 def kernel_labels(report: Report) -> dict[tuple[str, int], str]:
-    """(name, graph) of a kernel -> its short name. Two texts of one kernel, in C and in Triton, share it."""
-    labels: dict[tuple[str, int], str] = {}
+    """(name, graph) of a kernel -> its short name. Texts of one kernel in C and in Triton share it, and so do equal
+    kernels of several graphs."""
+    texts: dict[tuple[str, int], list[str]] = {}
     for kernel in report.kernels:
-        labels.setdefault((kernel.name, kernel.graph), f"k{len(labels)}")
-    return labels
+        texts.setdefault((kernel.name, kernel.graph), []).append(kernel.source)
+    short: dict[tuple[str, ...], str] = {}
+    return {key: short.setdefault((key[0], *sources), f"k{len(short)}") for key, sources in texts.items()}
 
 
 def kernels_of_line(report: Report, line: int) -> list[str]:

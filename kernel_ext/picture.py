@@ -14,7 +14,7 @@ CHAR, SMALL, PAD = 6.7, 5.5, 12
 _STYLE = (
     "svg.dj-svg text{font:11px monospace;fill:#1f2328}svg.dj-svg .s{font-size:9px;fill:#57606a}"
     "svg.dj-svg .e{fill:none;stroke:#8b949e;stroke-width:1.1}svg.dj-svg .b{stroke:#8b949e;stroke-width:1}"
-    "svg.dj-svg .p{fill:#fff}svg.dj-svg .h{fill:#8b949e}"
+    "svg.dj-svg .p,svg.dj-svg .k{fill:#fff}svg.dj-svg .h{fill:#8b949e}"
 )
 
 
@@ -76,10 +76,10 @@ def _draw_box(group: Group, box: Box, layout: Layout) -> str:
         if below
         else ""
     )
+    spot = f'x="{at.x:.0f}" y="{at.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" rx="{radius}"'
     return (
-        f"<g{attributes}><title>{esc(said)}</title>"
-        f'<rect class="b" x="{at.x:.0f}" y="{at.y:.0f}" width="{box.width:.0f}" '
-        f'height="{box.height:.0f}" rx="{radius}" fill="{fill}"/>{first}{"" if group.is_input else second}</g>'
+        f'<g{attributes}><title>{esc(said)}</title><rect class="k" {spot}/><rect class="b" {spot} fill="{fill}"/>'
+        f"{first}{'' if group.is_input else second}</g>"
     )
 
 

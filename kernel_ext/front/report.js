@@ -74,13 +74,15 @@ function mount(root, hooks) {
     });
   });
   if (names.length) {
-    root.insertBefore(bar, panels[names[0]].panel);
+    const row = make("div", { class: "dj-bar" });
+    row.appendChild(bar);
+    root.insertBefore(row, panels[names[0]].panel);
     const both = make("button", { type: "button", class: "dj-both", "aria-pressed": "false" }, "side by side");
     both.addEventListener("click", () => {
       const on = root.classList.toggle("dj-wide");
       both.setAttribute("aria-pressed", on);
     });
-    bar.after(both);
+    row.appendChild(both);
     select(root.dataset.tab || names[0]);
   }
 

@@ -5,8 +5,8 @@ from kernel_ext.panels import guards as _guards
 from kernel_ext.panels import kernels as _kernels
 from kernel_ext.panels import source as _source
 from kernel_ext.panels import timeline as _timeline
-from kernel_ext.panels.table import PANELS, Panel, panel
+from kernel_ext.panels.table import Panel, panel, panels
 
-__all__ = ["PANELS", "Panel", "panel"]
+__all__ = ["Panel", "panel", "panels"]
 
 del _source, _graph, _guards, _kernels, _timeline  # imported for the rows they add to the table

@@ -23,22 +23,38 @@ def graph(report: Report) -> str:
         return div("No graph: there was no tensor operation to capture.", "padding:6px 0")
     left = MOST_BOXES
     parts: list[str] = []
+    drawn: dict[object, int] = {}
     for info in report.graphs:
         if left < 1:
             parts.append(div(f"… and {len(report.graphs) - len(parts)} more graphs", "padding:4px 0"))
             break
+        shape = tuple((node.target, node.line, node.inputs) for node in info.nodes)
+        if shape in drawn:
+            parts.append(_again(info, drawn[shape]))
+            continue
+        drawn[shape] = info.index
         text, used = _one(report, info, max(left, 20))
         left -= used
         parts.append(text)
     return "".join(parts)
 
 
+def _again(info: GraphInfo, first: int) -> str:
+    shapes = ", ".join(dict.fromkeys(node.shape for node in info.nodes if node.shape))
+    said = f"the operations of graph {first} with other sizes ({shapes[:120]})"
+    return div(f"{esc(_title(info))}: {esc(said)}", "padding:4px 0;opacity:.9")
+
+
+def _title(info: GraphInfo) -> str:
+    count = _count(len(info.nodes), "operation")
+    return f"graph {info.index}: {count}{_lines(info)} · {info.backend} · calls: {info.calls}"
+
+
 def _one(report: Report, info: GraphInfo, most: int) -> tuple[str, int]:
     level, boxes = groups(report, info, most)
     cut = len(boxes) - most if len(boxes) > most else 0
     shown = boxes[:most]
-    count = _count(len(info.nodes), "operation")
-    title = f"graph {info.index}: {count}{_lines(info)} · {info.backend} · calls: {info.calls}"
+    title = _title(info)
     said = {"op": "", "call": " · one box a call", "line": " · one box a line"}[level]
     more = f" · the first {most} boxes" if cut else ""
     picture = data_uri(draw(shown, title))

@@ -17,15 +17,20 @@ SHOWN = 40
 LANGUAGES = {"c": "C", "triton": "Triton", "cpp": "C++"}
 
 
-@panel("Kernels", after="Guards", count=lambda report: len(kernel_labels(report)))
+@panel("Kernels", after="Guards", count=lambda report: len(set(kernel_labels(report).values())))
 def kernels(report: Report) -> str:
     labels = kernel_labels(report)
     groups: dict[str, list[KernelReport]] = {}
+    graphs: dict[str, list[int]] = {}
     for kernel in report.kernels:
-        groups.setdefault(labels[kernel.name, kernel.graph], []).append(kernel)
-    parts = [
-        _group(label, texts, len(groups) <= 3 or i < 2) for i, (label, texts) in enumerate(groups.items()) if i < SHOWN
-    ]
+        label = labels[kernel.name, kernel.graph]
+        known = groups.setdefault(label, [])
+        if not known or known[0].graph == kernel.graph:
+            known.append(kernel)
+        if kernel.graph not in graphs.setdefault(label, []):
+            graphs[label].append(kernel.graph)
+    shown = list(groups.items())[:SHOWN]
+    parts = [_group(label, texts, graphs[label], len(groups) <= 3 or i < 2) for i, (label, texts) in enumerate(shown)]
     if len(groups) > SHOWN:
         rest = ", ".join(texts[0].name for texts in list(groups.values())[SHOWN:])
         parts.append(div(f"… and {len(groups) - SHOWN} more: {esc(rest)}", "padding:6px 0"))
@@ -34,11 +39,12 @@ def kernels(report: Report) -> str:
     return "".join(parts) + _notes(report)
 
 
-def _group(label: str, texts: list[KernelReport], is_open: bool) -> str:
+def _group(label: str, texts: list[KernelReport], graphs: list[int], is_open: bool) -> str:
     first = texts[0]
     number = int(label[1:])
     ops = f" {html.muted(esc(' → '.join(first.ops)))}" if first.ops else ""
-    title = f"<b>{esc(label)}</b> {esc(first.name)}{ops}"
+    several = badge(f"graphs {', '.join(map(str, graphs))}") if len(graphs) > 1 else ""
+    title = f"<b>{esc(label)}</b> {esc(first.name)}{ops}{several}"
     sides = "".join(_side(label, kernel) for kernel in texts)
     body = div(sides, "display:flex;flex-wrap:wrap;gap:12px")
     style = f"border-left:3px solid {html.kernel_tint(number, '.9')};padding-left:8px;margin:4px 0"
@@ -81,6 +87,7 @@ def _notes(report: Report) -> str:
     if not said:
         return ""
     many = len(report.graphs) > 1
+    said = list({note: (index, note) for index, note in reversed(said)}.values())[::-1]  # of equal ones, the first
     rows = "".join(div(esc(f"graph {index}: {note}" if many else note)) for index, note in said[:200])
     more = div(f"… and {len(said) - 200} more") if len(said) > 200 else ""
     return fold(f"why these kernels ({len(said)} decisions)", div(rows + more, "padding-left:12px"))

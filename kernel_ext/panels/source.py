@@ -85,5 +85,8 @@ def _origins(report: Report) -> dict[int, list[str]]:
 def _legend(report: Report) -> str:
     used = {line.verdict for line in report.source}
     shown = [f"{char} {word}" for key, (char, word) in html.WORDS.items() if key in used and word]
-    labels = [f"{short} = {name}" for (name, _), short in kernel_labels(report).items()][:12]
-    return div(esc("   ".join(shown + labels)), "opacity:.8;font-size:90%;padding:5px 8px;white-space:pre-wrap")
+    labels = {short: f"{short} = {name}" for (name, _), short in kernel_labels(report).items()}
+    return div(
+        esc("   ".join([*shown, *(labels.values() if len(labels) < 4 else [])])),
+        "opacity:.8;font-size:90%;padding:5px 8px;white-space:pre-wrap",
+    )
