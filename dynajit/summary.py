@@ -41,19 +41,25 @@ def check_backend(options: Options) -> None:
 
 def summarise(function: FunctionType, source: Sequence[str] | None = None) -> Report:
     """The report of a function. `source`: its text, line by line, if `inspect` cannot find it."""
-    code = function.__code__
-    record = known(code)
-    name, filename = function.__qualname__, code.co_filename
-    lines = list(source) if source is not None else _source_of(function)
+    record, name = known(function.__code__), function.__qualname__
+    shown = (_undecorated(function) if source is None else function).__code__
+    lines = list(source) if source is not None else _source_of(shown)
     if record is None or not (record.entries or record.status):
-        rows = tuple(Line(code.co_firstlineno + i, text) for i, text in enumerate(lines))
-        return Report(name, filename, code.co_firstlineno, "waiting", source=rows, versions=_versions())
-    return _Summary(record, code).report(name, lines)
+        rows = tuple(Line(shown.co_firstlineno + i, text) for i, text in enumerate(lines))
+        return Report(name, shown.co_filename, shown.co_firstlineno, "waiting", source=rows, versions=_versions())
+    return _Summary(record, shown, function.__code__).report(name, lines)
 
 
-def _source_of(function: FunctionType) -> list[str]:
+def _undecorated(function: FunctionType) -> FunctionType:
+    """The function inside decorators that a library wrote: its text is the one to show."""
+    inner = inspect.unwrap(function)
+    is_foreign = isinstance(inner, FunctionType) and inner.__code__.co_filename != function.__code__.co_filename
+    return inner if is_foreign else function
+
+
+def _source_of(code: CodeType) -> list[str]:
     try:
-        return [line.rstrip("\n") for line in inspect.getsourcelines(function)[0]]
+        return [line.rstrip("\n") for line in inspect.getsourcelines(code)[0]]
     except (OSError, TypeError, IndexError):
         return []
 
@@ -63,10 +69,13 @@ def _versions() -> Mapping[str, str]:
 
 
 class _Summary:
-    """Walks the entries of one record once; each method makes one part of the report."""
+    """Walks the entries of one record once; each method makes one part of the report.
 
-    def __init__(self, record: Record, code: CodeType) -> None:
-        self.record, self.code = record, code
+    code: whose lines are shown; root: the code that is compiled, another one if decorators stand around it.
+    """
+
+    def __init__(self, record: Record, code: CodeType, root: CodeType) -> None:
+        self.record, self.code, self.root = record, code, root
         self.entries = list(record.entries)
         self.graph_of: dict[int, int] = {}
         for entry in self.entries:
@@ -99,7 +108,18 @@ class _Summary:
         reason = stop.reason
         own = stop.where is None or (stop.where[0] == self.code.co_filename and self._is_own_line(stop.where[1]))
         where = "" if own or stop.where is None else f"{stop.where[0]}:{stop.where[1]}"
-        return BreakInfo(stop.line, reason.code, reason.title, stop.detail, reason.explanation, reason.hint, where)
+        line = stop.line
+        if self.code is not self.root:
+            line = stop.where[1] if own and stop.where is not None else None
+        return BreakInfo(line, reason.code, reason.title, stop.detail, reason.explanation, reason.hint, where)
+
+    def _line(self, origin: Any) -> int | None:
+        """The line of the shown function that an operation belongs to."""
+        if origin is None or self.code is self.root:
+            return getattr(origin, "root_line", None)
+        frames = [(filename, line) for filename, _, line in origin.callers] + [(origin.filename, origin.line)]
+        mine = (line for name, line in frames if name == self.code.co_filename and line and self._is_own_line(line))
+        return next(mine, None)
 
     def _is_own_line(self, line: int) -> bool:
         lines = [n for _, _, n in self.code.co_lines() if n is not None]
@@ -148,12 +168,12 @@ class _Summary:
             index = self.graph_of[id(entry)]
             for row in entry.graph.nodes:
                 origin = row[4]
-                line = getattr(origin, "root_line", None)
+                line = self._line(origin)
                 if line is None:
                     continue
                 if index not in by_line.setdefault(line, []):
                     by_line[line].append(index)
-                if origin.callers:
+                if (origin.filename, origin.line) != (self.code.co_filename, line):
                     inlined.add(line)
         return by_line, inlined
 
@@ -172,8 +192,9 @@ class _Summary:
 
     def _node(self, row: Sequence[Any]) -> NodeInfo:
         name, op, target, inputs, origin, shape = row
-        line = getattr(origin, "root_line", None)
-        where = f"{origin.filename}:{origin.line}" if origin is not None and origin.callers else ""
+        line = self._line(origin)
+        is_inlined = origin is not None and (origin.filename, origin.line) != (self.code.co_filename, line)
+        where = f"{origin.filename}:{origin.line}" if is_inlined else ""
         return NodeInfo(name, op, target, inputs, line, where, "", shape)
 
     def guards(self) -> tuple[GuardInfo, ...]:
@@ -197,11 +218,7 @@ class _Summary:
         return tuple(rows)
 
     def _kernel(self, kernel: KernelInfo, graph: int, seen: dict[str, int]) -> KernelReport:
-        lines = tuple(
-            (number, line)
-            for number, origin in kernel.lines
-            if (line := getattr(origin, "root_line", None)) is not None
-        )
+        lines = tuple((number, line) for number, origin in kernel.lines if (line := self._line(origin)) is not None)
         return KernelReport(
             kernel.name, kernel.language, kernel.source, kernel.launched, lines, kernel.ops, kernel.reads,
             kernel.writes, kernel.seconds, kernel.cache_hit, kernel.note, graph,
@@ -242,7 +259,8 @@ def explain(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, An
         record.explicit = was_explicit
     mine = [entry for entry in record.entries[before:] if entry.entry is not None and entry.entry.options is options]
     shown = Record(record.code, entries=mine, failed=record.failed, status=record.status, reason=record.reason)
-    result = _Summary(shown, code).report(function.__qualname__, _source_of(function))
+    inner = _undecorated(function).__code__
+    result = _Summary(shown, inner, code).report(function.__qualname__, _source_of(inner))
     record.entries = [entry for entry in record.entries if entry not in mine]
     for entry in mine:
         for owner in (code, *(ref() for ref in record.extra)):

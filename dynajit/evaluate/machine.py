@@ -18,6 +18,7 @@ from dynajit.evaluate import calls, inlining, iteration, operators, recording
 from dynajit.evaluate.op import OPS
 from dynajit.evaluate.program import program_of
 from dynajit.evaluate.state import Frame, Mark
+from dynajit.evaluate.unsupported import UNSUPPORTED
 from dynajit.graph.recorder import Origin, Recorder
 from dynajit.guards.guard import Guard
 from dynajit.source import FreeCell, Globals, Item, Known, Local, Source
@@ -205,7 +206,7 @@ class Machine:
         self._count_step()
         found = OPS.get(instr.op)
         if found is None:
-            raise GraphBreak(reasons.UNSUPPORTED_INSTRUCTION, instr.op)
+            raise GraphBreak(UNSUPPORTED.get(instr.op, reasons.UNSUPPORTED_INSTRUCTION), instr.op)
         line = instr.position.line
         if line is not None and instr.op not in _PROLOGUE:
             self.visited.setdefault((frame.program.code.filename, line), len(self.frames) - 1)

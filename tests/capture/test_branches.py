@@ -99,3 +99,34 @@ def an_assertion_that_fails(x):
     y = x + 1
     assert y.shape[0] == 4, f"got {y.shape[0]}"
     return y
+
+
+class Shape:
+    __match_args__ = ("w", "h")
+
+    def __init__(self, w, h):
+        self.w, self.h = w, h
+
+
+def area(shape):
+    match shape:
+        case Shape(w, h=0):
+            return w
+        case Shape(w, h):
+            return w * h
+        case [a, *rest] if len(rest) > 1:
+            return a + len(rest)
+        case {"side": s, **more}:
+            return s * s + len(more)
+        case int() | float() as n:
+            return n
+        case "none" | None:
+            return 0
+        case _:
+            return -1
+
+
+@program(T(3))
+def the_match_statement(x):
+    shapes = [Shape(2, 3), Shape(4, 0), [1, 2, 3], (1, 2), {"side": 3, "k": 1}, 5, 2.5, "none", None, x]
+    return [x * area(shape) for shape in shapes]
