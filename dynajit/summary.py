@@ -203,9 +203,16 @@ class _Summary:
             for guard in entry.guards:
                 text = words(guard)
                 failed, last = self.record.failed.get(text, (0, ""))
-                line = guard.origin[1] if guard.origin is not None else None
+                line = self._guard_line(guard)
                 rows.append(GuardInfo(text, guard.kind, _source_text(guard), line, number, failed, last))
         return tuple(rows)
+
+    def _guard_line(self, guard: Guard) -> int | None:
+        filename, line = guard.origin or ("", None)
+        if line is None:
+            return None
+        is_shown = self.code is self.root or (filename == self.code.co_filename and self._is_own_line(line))
+        return line if is_shown else None
 
     def kernels(self) -> tuple[KernelReport, ...]:
         rows = []
