@@ -7,7 +7,7 @@ theme's own colour is wanted, the property is written twice: a literal, then the
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 TINTS = {
     "captured": "rgba(46,160,67,.16)",
@@ -82,9 +82,9 @@ def badge(text: str, tint: str = "rgba(139,148,158,.2)") -> str:
     return span(esc(text), f"background:{tint};border-radius:8px;padding:1px 7px;margin-left:6px;font-size:90%")
 
 
-def table(caption: str, heads: list[str], rows: list[tuple[Mapping[str, object], list[str]]]) -> str:
+def table(caption: str, heads: list[str], rows: Sequence[tuple[Mapping[str, object], list[str]]]) -> str:
     """Cells are HTML. Every style that JupyterLab gives to tables is countered inline."""
-    cell = "text-align:left;padding:2px 14px 2px 0;border:0;vertical-align:top;white-space:normal"
+    cell = "text-align:left;padding:2px 14px 2px 0;border:0;vertical-align:top"
     head = "".join(tag("th", esc(text), cell + ";opacity:.8", {"scope": "col"}) for text in heads)
     body = "".join(
         tag("tr", "".join(tag("td", text, cell) for text in cells), "background:transparent", attributes)

@@ -2,43 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernel_ext import html
-from kernel_ext.html import div, esc, span
+from kernel_ext.html import div, esc, fold, span
 from kernel_ext.panels.table import panel
 
 if TYPE_CHECKING:
     from dynajit.report import GuardInfo, Report
+
+MOST = 40
+"""Rows of each of the two tables."""
+_DATA = frozenset({"TENSOR", "EQUALS", "SAME", "NOT_SAME", "NO_OVERLAP", "SIZE", "RELATION", "STATE"})
+"""Guards on what a call brings along; the others watch that the program itself stays the same."""
+
+
+@dataclass
+class _Row:
+    """Guards of several entries with the same words."""
+
+    guard: GuardInfo
+    entries: list[int]
 
 
 @panel("Guards", after="Graph", count=lambda report: len(report.guards))
 def guards(report: Report) -> str:
     if not report.guards:
         return div("No guard: the compiled code fits every call.", "padding:6px 0")
+    rows: dict[str, _Row] = {}
+    for guard in report.guards:
+        row = rows.setdefault(guard.words, _Row(guard, []))
+        if guard.entry not in row.entries:
+            row.entries.append(guard.entry)
+    ordered = sorted(rows.values(), key=lambda row: not row.guard.failed)
+    data = [row for row in ordered if row.guard.failed or row.guard.kind in _DATA]
+    rest = [row for row in ordered if not (row.guard.failed or row.guard.kind in _DATA)]
     many = len(report.entries) > 1
-    heads = ["", "condition", "line", *(["entry"] if many else []), "history"]
-    rows = [({"data-l": guard.line, "class": "dj-item"}, _cells(guard, many)) for guard in report.guards]
-    why = "".join(
-        div(
-            f"▲ compiled again: {esc(words)}",
-            f"background:{html.TINTS['break']};padding:3px 8px;margin:2px 0;border-radius:3px",
-        )
-        for words in report.recompiles
-    )
-    return why + html.table("The compiled code is used while all of these hold.", heads, rows)  # type: ignore[arg-type]
+    tint = f"background:{html.TINTS['break']};padding:3px 8px;margin:2px 0;border-radius:3px"
+    why = "".join(div(f"▲ compiled again: {esc(words)}", tint) for words in report.recompiles[-8:])
+    parts = [why]
+    if data:
+        parts.append(_table("What a call brings: the compiled code is used while all of these hold.", data, many))
+    if rest:
+        shown = _table("What the program consists of: nobody has replaced it since.", rest, many)
+        parts.append(fold(f"the program is unchanged ({len(rest)})", shown, is_open=len(rest) < 12))
+    return "".join(parts)
 
 
-def _cells(guard: GuardInfo, many: bool) -> list[str]:
-    history = f"failed {guard.failed} times, then it was {guard.last}" if guard.failed else "never failed"
-    mark = "✗ failed" if guard.failed else "✓ held"
+def _table(caption: str, rows: Sequence[_Row], many: bool) -> str:
+    heads = ["", "condition", "line", *(["entries"] if many else [])]
+    cells = [({"data-l": row.guard.line, "class": "dj-item"}, _cells(row, many)) for row in rows[:MOST]]
+    more = div(f"… and {len(rows) - MOST} more: %compile guards lists all") if len(rows) > MOST else ""
+    return html.table(caption, heads, cells) + more
+
+
+def _cells(row: _Row, many: bool) -> list[str]:
+    guard = row.guard
     tint = html.TINTS["failed"] if guard.failed else "transparent"
-    style = f"background:{tint};padding:0 4px;border-radius:3px;white-space:nowrap"
+    mark = span("✗ failed" if guard.failed else "✓ held", f"background:{tint};padding:0 4px;border-radius:3px")
+    words = span(esc(guard.words), "font-family:monospace")
+    if guard.failed:
+        times = "once" if guard.failed == 1 else f"{guard.failed} times"
+        words += div(f"failed {times}; then it was {esc(guard.last)}", "opacity:.9;padding-left:12px")
     line = str(guard.line) if guard.line is not None else ""
-    return [
-        span(mark, style),
-        span(esc(guard.words), html.MONO),
-        line,
-        *([str(guard.entry)] if many else []),
-        esc(history),
-    ]
+    return [mark, words, line, *([_numbers(row.entries)] if many else [])]
+
+
+def _numbers(entries: list[int]) -> str:
+    text = ", ".join(map(str, entries))
+    return text if len(text) < 20 else f"{entries[0]} to {entries[-1]}"

@@ -48,7 +48,7 @@ def _entries(report: Report) -> str:
         return ""
     rows = [({"data-l": entry.starts}, _cells(entry)) for entry in report.entries[:MOST]]
     heads = ["entry", "starts at", "ends", "graph", "guards", "calls", "bytecode"]
-    return html.table("Entries: what runs instead of the function's own code.", heads, rows)  # type: ignore[arg-type]
+    return html.table("Entries: what runs instead of the function's own code.", heads, rows)
 
 
 def _cells(entry: EntryInfo) -> list[str]:
