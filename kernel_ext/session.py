@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import inspect
 import linecache
@@ -63,13 +64,7 @@ class Session:
         self._put(shell.input_transformers_cleanup, self.text)
         self._put(shell.ast_transformers, self.tree)
         self._put(shell.Completer.custom_matchers, self.matcher.match)
-        shell.builtin_trap.auto_builtins[CALL] = self.hook = Hook(self)
-        self._undo.append(lambda: shell.builtin_trap.auto_builtins.pop(CALL, None))
-        if shell.builtin_trap._nested_level:  # cells are being run: the builtins of this one are in place already
-            shell.builtin_trap.add_builtin(CALL, self.hook)
-            self._undo.append(
-                lambda: shell.builtin_trap.remove_builtin(CALL, shell.builtin_trap._orig_builtins.get(CALL))
-            )
+        self._put_builtin(shell.builtin_trap)
         shell.register_magics(self.magics)
         self._undo.append(self.magics.unregister)
         shell.events.register("post_run_cell", self.after_cell)
@@ -88,6 +83,18 @@ class Session:
     def _put(self, where: list[Any], what: Any) -> None:
         where.append(what)
         self._undo.append(lambda: where.remove(what))
+
+    def _put_builtin(self, trap: Any) -> None:
+        """A name that each cell sees, as `get_ipython` is. The cell that loads the extension has its names already."""
+        trap.auto_builtins[CALL] = Hook(self)
+        if trap._nested_level:
+            trap.add_builtin(CALL, trap.auto_builtins[CALL])
+
+        def undo() -> None:
+            for names in (trap.auto_builtins, trap._orig_builtins, vars(builtins)):
+                names.pop(CALL, None)
+
+        self._undo.append(undo)
 
     def compiler(self) -> Any:
         """dynajit, with this session listening."""
