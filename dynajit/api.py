@@ -24,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 frame.configure(torch)
 frame.set_code_equal(content.same_code)
 frame.set_traceback_fixer(tracebacks.clean)
+frame.set_reducer(lambda compiled: compiled.__qualname__)  # found again by its name, as functions are
 
 
 def compile(

@@ -118,6 +118,12 @@ TOO_DEEP = _row(
     "The evaluator follows calls only to a certain depth.",
     "write the recursion as a loop",
 )
+WRITE_AND_ERROR = _row(
+    "DJ-B017",
+    "an operation that may fail, beside a write",
+    "If it fails, everything before it must have happened once; so the two are in graphs of their own.",
+    "nothing, or move the in-place operation out of the try block",
+)
 # ---- the program needs a tensor's data -----------------------------------------------------------------------
 BRANCH_ON_TENSOR = _row(
     "DJ-D001",

@@ -258,6 +258,10 @@ class Machine:
         frame.at = frame.program.labels[region.handler]
         return True
 
+    def is_protected(self) -> bool:
+        """Whether an exception raised here would meet a handler in one of the frames."""
+        return any(frame.program.regions[frame.at] is not None for frame in self.frames if not frame.generator)
+
     # ---- where we are -------------------------------------------------------------------------------------------
     @property
     def frame(self) -> Frame:

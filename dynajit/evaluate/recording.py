@@ -165,7 +165,45 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     writes = metas.writes_to(target) or metas.versions(converter.tensors) != before
     writes = writes or (before is None and name not in metas.RETURN_THEMSELVES)
     node.meta["writes"] = writes
+    _keep_errors_apart(m, node, writes, may_fail(target, converter.tensors, args))
     return _Result(m, converter, args, device, exact, writes).value(node, result)
+
+
+# Operations that may raise for the data that they meet, which meta tensors do not have.
+_MAY_FAIL = frozenset(
+    """
+index_select gather take take_along_dim embedding embedding_bag scatter scatter_add scatter_reduce index_add index_copy
+index_fill index_put put one_hot cross_entropy nll_loss multi_margin_loss ctc_loss multinomial bernoulli binomial poisson
+cholesky cholesky_ex inverse solve lu lu_factor eigh eigvalsh svd svdvals qr lstsq pinv matrix_power tensorinv logdet
+slogdet binary_cross_entropy floordiv mod floor_divide remainder fmod ifloordiv imod repeat_interleave bucketize
+max_unpool1d max_unpool2d max_unpool3d grid_sample masked_scatter unflatten combinations normal
+""".split()
+)
+
+
+def may_fail(target: Any, tensors: Sequence[TensorValue], args: Sequence[Any]) -> bool:
+    name = metas.name_of(target)
+    if name in ("getitem", "setitem"):
+        return len(tensors) > (1 if name == "getitem" else 2) or any(
+            value.meta.dtype in (torch.int64, torch.int32) for value in tensors[1:]
+        )
+    if name in ("floordiv", "mod", "floor_divide", "remainder", "fmod", "ifloordiv", "imod"):
+        return any(not value.meta.dtype.is_floating_point for value in tensors)
+    return name in _MAY_FAIL or name.startswith("linalg_")
+
+
+def _keep_errors_apart(m: Machine, node: Any, writes: bool, risky: bool) -> None:
+    """A graph that fails is run again by Python from the start, unless it has written to a tensor.
+
+    So an operation that may fail and a write do not share a graph where the difference would show: inside a try
+    statement, or when the program has changed Python objects before.
+    """
+    node.meta["risky"] = risky
+    if not (writes or risky) or not (m.is_protected() or m.heap.changed()):
+        return
+    others = m.recorder.nodes[:-1]
+    if (writes and any(n.meta.get("risky") for n in others)) or (risky and any(n.meta.get("writes") for n in others)):
+        raise GraphBreak(reasons.WRITE_AND_ERROR, metas.name_of(node.target))
 
 
 def _is_python_safe(target: Any) -> bool:

@@ -301,3 +301,13 @@ def test_a_backend_that_fails(monkeypatch):
     f = dynajit.compile(lambda x: x + 1, backend="broken")
     assert torch.equal(f(T(2)), T(2) + 1)
     assert "ArithmeticError: no such luck" in dynajit.report(f).graphs[0].notes[0]
+
+
+@dynajit.compile(backend="eager")
+def at_module_level(x):
+    return x + 1
+
+
+def test_pickling_a_compiled_function():
+    assert pickle.loads(pickle.dumps(at_module_level)) is at_module_level
+    assert copy.deepcopy(at_module_level) is at_module_level

@@ -135,3 +135,26 @@ def arithmetic_errors(x):
     except ValueError as error:
         text = str(error)
     return x * n, text
+
+
+@program(T(3), torch.tensor([5]), graphs=1, breaks="DJ-B017")
+def a_write_before_a_failure_that_is_caught(x, i):
+    try:
+        x.add_(1)
+        y = x[i]
+    except IndexError:
+        y = x * 2
+    return y
+
+
+@program(T(3), torch.tensor([5]), [], graphs=1, breaks="DJ-B017")
+def changes_before_a_failure_are_kept(x, i, log):
+    x.add_(1)
+    log.append("written")
+    return x[i]
+
+
+@program(T(3), torch.tensor([1]))
+def a_write_and_an_index_without_a_try(x, i):
+    x.add_(1)
+    return x[i] * 2
