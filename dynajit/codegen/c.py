@@ -12,15 +12,19 @@ from dynajit.codegen.c_text import REGISTER, STORAGE
 from dynajit.codegen.c_tile import Tiles, is_function
 from dynajit.codegen.functions import Function
 from dynajit.codegen.kernel import Kernel
+from dynajit.lower.ir import Origin
 
 
 @dataclass(frozen=True)
 class CKernel:
-    """text: the function. origins: what each line comes from. prelude, functions: what it needs of its file."""
+    """text: the function; bare: without comments. origins: of the text's lines. prelude, functions: what it needs of
+    its file.
+    """
 
     name: str
     text: str
-    origins: tuple[object, ...]
+    bare: str
+    origins: tuple[Origin | None, ...]
     prelude: frozenset[str]
     functions: tuple[str, ...]
 
@@ -37,7 +41,7 @@ def print_kernel(kernel: Kernel, name: str, find: Callable[[str], Function | Non
         _arguments(tiles)
         print_loops(tiles)
     functions = tuple(sorted(tiles.functions))
-    return CKernel(name, "\n".join(text.lines), tuple(text.origins), frozenset(tiles.prelude), functions)
+    return CKernel(name, "\n".join(text.lines), text.bare, tuple(text.origins), frozenset(tiles.prelude), functions)
 
 
 def _arguments(tiles: Tiles) -> None:

@@ -53,7 +53,7 @@ def print_file(kernels: Sequence[Kernel], find: Callable[[str], Function | None]
         for name in sorted(kernel_.prelude):
             _need(name, needed)
     parts += [PRELUDE[name][0] for name in needed]
-    parts += [kernel_.text for kernel_ in printed.values()]
+    parts += [kernel_.bare for kernel_ in printed.values()]
     return CFile("\n\n".join(parts) + "\n", symbols, tuple(entries), printed)
 
 

@@ -12,6 +12,7 @@ from dynajit.codegen.c_reduce import BLOCK, Kind, kind_of
 from dynajit.codegen.c_text import REGISTER, STORAGE
 from dynajit.codegen.c_tile import Target, Tiles, is_function
 from dynajit.codegen.kernel import Kernel, Stmt
+from dynajit.codegen.passes import Passes
 from dynajit.codegen.text import NoSpelling
 
 PARALLEL = 131072  # scalar operations: below this, starting threads costs more than it saves
@@ -90,54 +91,6 @@ def _pointwise(tiles: Tiles) -> None:
 # -- what reductions share ---------------------------------------------------------------------------------------
 
 
-class _Passes:
-    """Reductions by the pass that computes them; outputs and values by the pass after which they are known."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.after: dict[int, int] = {}
-        self.first: dict[int, int] = {}  # the pass that computes a value which later passes read again
-        self.reduces: list[list[Stmt]] = []
-        for stmt in kernel.body:
-            below = max((self.after[serial] for serial in stmt.sources), default=0)
-            if stmt.op == "reduce":
-                self.reduces += [[] for _ in range(below + 1 - len(self.reduces))]
-                self.reduces[below].append(stmt)
-                below += 1
-            self.after[stmt.serial] = below
-        self.count = max([len(self.reduces), *(self.after[serial] + 1 for serial, _ in kernel.stores)])
-
-    def stores(self, step: int, full: bool) -> list[tuple[int, int]]:
-        """(serial, output) pairs that can be stored in pass `step`; full: elements of rows, else whole rows' values."""
-        return [(s, k) for s, k in self.kernel.stores if self.after[s] == step and self.is_full(k) == full]
-
-    def is_full(self, k: int) -> bool:
-        steps = self.kernel.outputs[k].steps
-        return any(step != 0 and i in self.kernel.reduced for i, step in enumerate(steps))
-
-    def row_values(self, step: int) -> list[Stmt]:
-        """Values of the row as a whole that the passes before `step` made computable."""
-        return [
-            stmt
-            for stmt in self.kernel.body
-            if not stmt.vary & self.kernel.reduced and self.after[stmt.serial] == step and stmt.op != "reduce"
-        ]
-
-    def needs(self, step: int) -> set[int]:
-        """Everything that pass `step` computes or reads."""
-        stack = [serial for serial, _ in self.stores(step, True)]
-        stack += [serial for reduce in self.reduces[step : step + 1] for stmt in reduce for serial in stmt.sources]
-        stmts = {stmt.serial: stmt for stmt in self.kernel.body}
-        found: set[int] = set()
-        while stack:
-            serial = stack.pop()
-            if serial not in found:
-                found.add(serial)
-                if stmts[serial].op != "reduce":
-                    stack.extend(stmts[serial].sources)
-        return found
-
-
 def _kind(stmt: Stmt) -> Kind:
     if any(stmt.literal):
         raise NoSpelling("a reduction of a constant")
@@ -180,7 +133,7 @@ def _row_statements(tiles: Tiles, stmts: list[Stmt], index: dict[int, str]) -> N
 def _rows(tiles: Tiles) -> None:
     """One row after another, shared among threads; each pass walks the row in blocks."""
     text, kernel, vector = tiles.text, tiles.kernel, tiles.vector
-    passes = _Passes(kernel)
+    passes = Passes(kernel)
     outer = [i for i in range(len(kernel.loops)) if i not in kernel.reduced]
     around = [i for i in sorted(kernel.reduced) if i != vector]
     scratch = {} if around else _scratch(tiles, passes)
@@ -218,7 +171,7 @@ def _rows(tiles: Tiles) -> None:
             text.add(f"__builtin_free({tiles.names[serial]}_row);")
 
 
-def _row_pass(tiles: Tiles, passes: _Passes, step: int, index: dict[int, str], around: list[int]) -> None:
+def _row_pass(tiles: Tiles, passes: Passes, step: int, index: dict[int, str], around: list[int]) -> None:
     text, vector = tiles.text, tiles.vector
     reduces = passes.reduces[step] if step < len(passes.reduces) else []
     full = passes.stores(step, True)
@@ -253,7 +206,7 @@ def _block_reduce(tiles: Tiles, reduces: list[Stmt], full: list[tuple[int, int]]
     tiles.tile(targets, "m", index, finish)
 
 
-def _scratch(tiles: Tiles, passes: _Passes) -> dict[int, int]:
+def _scratch(tiles: Tiles, passes: Passes) -> dict[int, int]:
     """Results of functions that a later pass reads again, by serial: the output whose row they may wait in, or -1."""
     kernel, found = tiles.kernel, dict[int, int]()
     needed = [passes.needs(step) for step in range(passes.count)]
@@ -283,7 +236,7 @@ def _scratch(tiles: Tiles, passes: _Passes) -> dict[int, int]:
 
 
 def _in_parts(tiles: Tiles) -> bool:
-    kernel, passes = tiles.kernel, _Passes(tiles.kernel)
+    kernel, passes = tiles.kernel, Passes(tiles.kernel)
     rows = prod(loop.hint for loop in kernel.loops if not loop.reduced)
     stores_rows = any(passes.is_full(k) for _, k in kernel.stores)
     return rows < FEW and len(kernel.reduced) == 1 and len(passes.reduces) == 1 and not stores_rows
@@ -292,7 +245,7 @@ def _in_parts(tiles: Tiles) -> bool:
 def _parts(tiles: Tiles) -> None:
     """Parts of rows, shared among threads; then each row's parts in order."""
     text, kernel, vector = tiles.text, tiles.kernel, tiles.vector
-    passes = _Passes(kernel)
+    passes = Passes(kernel)
     outer = [i for i in range(len(kernel.loops)) if i not in kernel.reduced]
     reduces = passes.reduces[0]
     text.add(f"const long rows = {_size(outer)}, parts = (n{vector} + {PART - 1}) / {PART};")
@@ -341,7 +294,7 @@ def _parts(tiles: Tiles) -> None:
 def _columns(tiles: Tiles) -> None:
     """Blocks of neighbouring columns, shared among threads; each pass goes down the rows with one value per column."""
     text, kernel, vector = tiles.text, tiles.kernel, tiles.vector
-    passes = _Passes(kernel)
+    passes = Passes(kernel)
     outer = [i for i in range(len(kernel.loops)) if i not in kernel.reduced and i != vector]
     text.add(f"const long tiles = (n{vector} + {BLOCK - 1}) / {BLOCK};")
     work = f"{_size(list(range(len(kernel.loops))))} > {_grain(kernel)}"
@@ -359,7 +312,7 @@ def _columns(tiles: Tiles) -> None:
     tiles.known = known
 
 
-def _column_values(tiles: Tiles, passes: _Passes, step: int, index: dict[int, str]) -> None:
+def _column_values(tiles: Tiles, passes: Passes, step: int, index: dict[int, str]) -> None:
     """Values per column that became known: stored, or kept in a block for the passes that follow."""
     later = {
         s
@@ -375,7 +328,7 @@ def _column_values(tiles: Tiles, passes: _Passes, step: int, index: dict[int, st
         tiles.tile(targets, "m", index)
 
 
-def _column_pass(tiles: Tiles, passes: _Passes, step: int, index: dict[int, str]) -> None:
+def _column_pass(tiles: Tiles, passes: Passes, step: int, index: dict[int, str]) -> None:
     text, kernel = tiles.text, tiles.kernel
     reduces = passes.reduces[step] if step < len(passes.reduces) else []
     full = passes.stores(step, True)

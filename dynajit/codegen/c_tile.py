@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import torch
 
-from dynajit.codegen.c_names import names_of
 from dynajit.codegen.c_reduce import BLOCK
 from dynajit.codegen.c_text import BF16, F16, F32, F64, PRELUDE, REGISTER, STORAGE, SUFFIX, expression, literal
 from dynajit.codegen.functions import Function
 from dynajit.codegen.kernel import Kernel, Operand, Stmt
+from dynajit.codegen.names import C_RESERVED, names_of
 from dynajit.codegen.text import NoSpelling, Text
 
 FUNCTIONS = frozenset(
@@ -51,7 +51,7 @@ class Tiles:
         self.prelude: set[str] = set()
         self.functions: set[str] = set()
         self.stmts = {stmt.serial: stmt for stmt in kernel.body}
-        self.names = names_of(kernel)
+        self.names = names_of(kernel, C_RESERVED)
         self.vector = vector_loop(kernel)
         self.known: dict[int, str] = {}  # expressions of values that need no computing where we are
         self.saved: dict[int, str] = {}  # values in memory along the vector loop: pointer to where the loop starts

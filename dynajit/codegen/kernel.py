@@ -17,7 +17,10 @@ from dynajit.schedule.needs import Needs
 
 @dataclass(frozen=True)
 class Size:
-    """How an axis gets its size at a launch: `dim` of input `operand`, divided by the axes `divide`; else it is `hint`."""
+    """How an axis gets its size at a launch: `dim` of input `operand`, divided by the axes `divide`. Else it is `hint`.
+
+    The hint is the example's size.
+    """
 
     hint: int
     operand: int = -1

@@ -10,29 +10,29 @@ from typing import Any
 import torch
 
 from dynajit.codegen.kernel import Operand
-from dynajit.runtime.launch import PLAIN, Launch, Plan, python_launch
+from dynajit.runtime.launch import PLAIN, Binary, Launch, python_launch
 from dynajit.runtime.mathlib import address
 
 SHIM = ("get_data_ptr", "get_sizes", "get_strides", "get_dim", "get_dtype")
 
 
-def launcher(plan: Plan) -> Launch:
+def launcher(binary: Binary) -> Launch:
     """What launches a kernel fastest on this machine."""
     module = c_module()
     if module is None:
-        return python_launch(plan)
+        return python_launch(binary)
     try:
-        made: Launch = module.Launch(*table(plan))
+        made: Launch = module.Launch(*table(binary))
     except ValueError:  # a kernel too large for the C tables
-        return python_launch(plan)
+        return python_launch(binary)
     return made
 
 
-def table(plan: Plan) -> tuple[Any, ...]:
-    """A plan as launch.c parses it."""
-    kernel = plan.kernel
+def table(binary: Binary) -> tuple[Any, ...]:
+    """A kernel as launch.c parses it."""
+    kernel = binary.kernel
     return (
-        plan.address,
+        binary.address,
         tuple(map(_row, kernel.inputs)),
         tuple(map(_row, kernel.outputs)),
         tuple(operand.dtype for operand in kernel.outputs),

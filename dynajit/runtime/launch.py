@@ -1,6 +1,6 @@
 """Launching a C kernel: read sizes, check what the kernel was made for, allocate results, call.
 
-This is the readable form, in Python. `launch.c` does the same in a tenth of the time; both take a `Plan`.
+This is the readable form, in Python. `launch.c` does the same in a tenth of the time; both take a `Binary`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -20,23 +21,23 @@ Launch = Callable[..., Any]  # tensors and numbers in; a tensor, a tuple of them
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Binary:
     """A kernel and where its machine code is."""
 
     kernel: Kernel
     address: int
 
 
-def python_launch(plan: Plan) -> Launch:
+def python_launch(binary: Binary) -> Launch:
     """A function that launches the kernel, or returns None if these arguments are not what it was made for."""
-    kernel = plan.kernel
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(plan.address)
+    kernel = binary.kernel
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(binary.address)
     tensors = len(kernel.inputs)
 
     def launch(*args: Any) -> Any:
         given = args[:tensors]
         for operand, tensor in zip(kernel.inputs, given, strict=True):
-            if not fits(operand, tensor):
+            if not fits(operand, tensor, "cpu"):
                 return None
         sizes = axis_sizes(kernel, given)
         if sizes is None:
@@ -67,11 +68,11 @@ def python_launch(plan: Plan) -> Launch:
     return launch
 
 
-def fits(operand: Operand, tensor: Any) -> bool:
+def fits(operand: Operand, tensor: Any, device: str) -> bool:
     """Is this the kind of tensor, laid out the way, that the kernel was made for?"""
     if type(tensor) not in PLAIN or tensor.dtype != operand.dtype or tensor.dim() != len(operand.dims):
         return False
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
+    if tensor.device.type != device or tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
         return False
     shape, strides = tensor.shape, tensor.stride()
     order = operand.layout
@@ -82,7 +83,7 @@ def fits(operand: Operand, tensor: Any) -> bool:
                 return False
             step *= shape[d]
         return True
-    for outer, inner in zip(order, order[1:], strict=False):
+    for outer, inner in pairwise(order):
         was = operand.strides[outer] - operand.strides[inner]
         now = strides[outer] - strides[inner]
         if (was > 0) != (now > 0) or (was == 0) != (now == 0):
@@ -126,7 +127,7 @@ def loop_steps(kernel: Kernel, operand: Operand, strides: Any, sizes: list[int])
         step = of_axis.get(loop.axes[-1], 0) if loop.axes else 0
         if expected == 1 and step != 1:
             return None
-        for outer, inner in zip(loop.axes, loop.axes[1:], strict=False):
+        for outer, inner in pairwise(loop.axes):
             if of_axis.get(outer, 0) != of_axis.get(inner, 0) * sizes[inner]:
                 return None
         steps.append(step)

@@ -1,0 +1,71 @@
+"""The forms in which one graph was compiled, by the kind of its inputs: a call that fits none makes another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dynajit.errors import CompileError
+
+MISS: Any = object()  # what a form returns whose kernels do not fit the arguments
+Form = Callable[..., tuple[Any, ...]]
+LIMIT = 8  # forms of one graph; beyond, arguments that fit none run the graph as it stands
+REMEMBERED = 4096  # kinds of arguments
+
+
+class Forms:
+    """make: compile the graph for inputs like these, given the list in which kernels note that they did not fit."""
+
+    def __init__(self, whole: Form, make: Callable[[Sequence[Any], list[str]], Form]) -> None:
+        self.whole, self.make = whole, make
+        self.forms: list[Form] = []
+        self.chosen: dict[Any, int] = {}
+        self.missed: list[str] = []
+        self.current = whole
+
+    def add(self, inputs: Sequence[Any]) -> None:
+        """One more form, for arguments like these."""
+        self.forms.append(self.make(inputs, self.missed))
+        self._choose(inputs, len(self.forms) - 1)
+
+    def call(self, *args: Any) -> tuple[Any, ...]:
+        results = self.current(*args)
+        if results is MISS:
+            return self._search(args)
+        if self.missed:  # some kernel was replaced on the spot; the next such call shall have one that fits
+            self.missed.clear()
+            self._extend(args)
+        return results
+
+    def _search(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        known = self.chosen.get(kind_of(args))
+        for position in [known] if known is not None else range(len(self.forms)):
+            results = self.forms[position](*args)
+            if results is not MISS:
+                self._choose(args, position)
+                return results
+        if known is None and self._extend(args):
+            results = self.current(*args)
+        return self.whole(*args) if results is MISS else results
+
+    def _extend(self, args: tuple[Any, ...]) -> bool:
+        if len(self.forms) >= LIMIT or kind_of(args) in self.chosen:
+            return False
+        try:
+            self.add(args)
+        except CompileError:
+            self.forms.append(self.whole)
+            self._choose(args, len(self.forms) - 1)
+        return True
+
+    def _choose(self, args: Sequence[Any], position: int) -> None:
+        if len(self.chosen) < REMEMBERED:
+            self.chosen[kind_of(args)] = position
+        self.current = self.forms[position]
+
+
+def kind_of(args: Sequence[Any]) -> Any:
+    """All that a compiled form may depend on."""
+    return tuple((x.shape, x.stride(), x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in args)

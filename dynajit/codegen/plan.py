@@ -1,0 +1,85 @@
+"""A graph down to loop nests: lower, find what is needed, fuse, order, build. One page with every step by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import GraphModule
+
+from dynajit.codegen.kernel import Kernel, build
+from dynajit.codegen.text import NoSpelling
+from dynajit.codegen.wrapper import Wrapper, owners, write
+from dynajit.lower.from_fx import NotLowerable, from_fx
+from dynajit.lower.program import Program
+from dynajit.schedule.fuse import Schedule, Unfusable, fuse
+from dynajit.schedule.group import Group
+from dynajit.schedule.needs import Needs, needs
+from dynajit.schedule.order import Step, order
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """kernels: by number of their group."""
+
+    program: Program
+    needs: Needs
+    schedule: Schedule
+    steps: Sequence[Step]
+    kernels: Mapping[int, Kernel]
+
+    @property
+    def launched(self) -> list[tuple[str, Kernel]]:
+        """(name of the launch, kernel) in the order in which they run."""
+        return [(f"k{step.number}", self.kernels[step.number]) for step in self.steps if isinstance(step, Group)]
+
+    def wrapper(self) -> Wrapper:
+        names = {number: (f"k{number}", kernel) for number, kernel in self.kernels.items()}
+        return write(self.program, self.needs, self.steps, names)
+
+
+def plan(gm: GraphModule, inputs: Sequence[Any], print_: Callable[[Kernel], object]) -> Plan:
+    """The loop nests of a graph for inputs like these.
+
+    What turns out not to fit any loops, or what `print_` has no text for, runs as it stands. Each round takes at least
+    one more node out, so there are no more rounds than nodes.
+    """
+    as_they_are: dict[str, str] = {}
+    while True:
+        program = from_fx(gm, inputs, as_they_are)
+        refused = len(as_they_are)
+        need = needs(program)
+        try:
+            schedule = fuse(program, need)
+        except Unfusable as misfit:
+            as_they_are[_node_of(program, misfit.serial)] = str(misfit)
+            continue
+        kernels = {}
+        owned = owners(program, need)
+        for group in schedule.groups:
+            stored = {serial for serial in group.body if serial in schedule.stored and schedule.home[serial] is group}
+            for serial in stored - owned.keys():
+                as_they_are[_node_of(program, serial)] = "its parts do not fit into one kernel"
+            kernels[group.number] = build(_kernel_name(group, program), group, schedule.axes, stored, program, need)
+            try:
+                print_(kernels[group.number])
+            except NoSpelling as reason:
+                names = [program.origins[serial].name for serial in group.body if serial in program.origins]
+                as_they_are.update(dict.fromkeys(names, str(reason)))
+        if len(as_they_are) == refused:
+            return Plan(program, need, schedule, order(program, need, schedule), kernels)
+
+
+def _node_of(program: Program, serial: int) -> str:
+    origin = program.origins.get(serial)
+    if origin is None:
+        raise NotLowerable("a value of unknown origin")
+    return origin.name
+
+
+def _kernel_name(group: Group, program: Program) -> str:
+    """What the kernel does, in the user's operations."""
+    words = [program.origins[serial].text for serial in sorted(group.body) if serial in program.origins]
+    words = [word.strip("_") for word in words if word.isidentifier()]
+    return "_".join([f"k{group.number}", *dict.fromkeys(words)])[:60]
