@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernel_ext.names import kernel_of_node
+from kernel_ext.names import kernels_by_node
 
 if TYPE_CHECKING:
     from dynajit.report import GraphInfo, NodeInfo, Report
@@ -31,10 +31,11 @@ class Group:
 def groups(report: Report, graph: GraphInfo, most: int) -> tuple[str, list[Group]]:
     """The finest level with at most `most` boxes, and the boxes in order. The last level may have more."""
     texts = {line.number: line.text.strip() for line in report.source}
+    kernels = kernels_by_node(report, graph)
     found: list[Group] = []
     level = LEVELS[0]
     for level in LEVELS:
-        found = _merged(report, graph, _KEYS[level], texts)
+        found = _merged(graph, _KEYS[level], texts, kernels)
         if len(found) <= most:
             break
     return level, _with_inputs(found, graph) if level == "op" and len(found) < 60 else found
@@ -47,7 +48,9 @@ _KEYS: dict[str, Callable[[NodeInfo], object]] = {
 }
 
 
-def _merged(report: Report, graph: GraphInfo, key: Callable[[NodeInfo], object], texts: dict[int, str]) -> list[Group]:
+def _merged(
+    graph: GraphInfo, key: Callable[[NodeInfo], object], texts: dict[int, str], kernels: dict[str, str]
+) -> list[Group]:
     runs: list[list[NodeInfo]] = []
     for node in graph.nodes:
         if runs and key(runs[-1][0]) == key(node):
@@ -55,22 +58,20 @@ def _merged(report: Report, graph: GraphInfo, key: Callable[[NodeInfo], object],
         else:
             runs.append([node])
     home = {node.name: run[0].name for run in runs for node in run}
-    return [_group(report, graph, run, home, texts) for run in runs]
+    return [_group(run, home, texts, kernels) for run in runs]
 
 
-def _group(
-    report: Report, graph: GraphInfo, run: Sequence[NodeInfo], home: dict[str, str], texts: dict[int, str]
-) -> Group:
+def _group(run: Sequence[NodeInfo], home: dict[str, str], texts: dict[int, str], kernels: dict[str, str]) -> Group:
     first, key = run[0], run[0].name
     inputs = dict.fromkeys(home.get(name, name) for node in run for name in node.inputs)
     inputs.pop(key, None)
-    kernels = list(dict.fromkeys(filter(None, (kernel_of_node(report, graph.index, node) for node in run))))
+    labels = dict.fromkeys(kernels[node.name] for node in run if node.name in kernels)
     if len(run) == 1:
         title, subtitle = first.target, first.shape
     else:
         title = first.where or texts.get(first.line or -1, "") or first.target
         subtitle = f"{len(run)} operations: {', '.join(dict.fromkeys(node.target for node in run))}"
-    return Group(key, title, subtitle, tuple(inputs), first.line, " ".join(kernels), len(run))
+    return Group(key, title, subtitle, tuple(inputs), first.line, " ".join(labels), len(run))
 
 
 def _with_inputs(found: list[Group], graph: GraphInfo) -> list[Group]:

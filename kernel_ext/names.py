@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dynajit.report import KernelReport, NodeInfo, Report
+    from dynajit.report import GraphInfo, Report
 
 _LIBRARIES = re.compile(r".*/(?:site-packages|dist-packages|lib/python\d\.\d+)/(.*)")
 
@@ -23,26 +23,32 @@ def kernel_labels(report: Report) -> dict[tuple[str, int], str]:
     return {key: short.setdefault((key[0], *sources), f"k{len(short)}") for key, sources in texts.items()}
 
 
-def kernels_of_line(report: Report, line: int) -> list[str]:
-    """Short names of the kernels that run a line."""
+def kernels_by_line(report: Report) -> dict[int, list[str]]:
+    """Line -> short names of the kernels that run it."""
     labels = kernel_labels(report)
-    found = [
-        labels[kernel.name, kernel.graph] for kernel in report.kernels if any(user == line for _, user in kernel.lines)
-    ]
-    return list(dict.fromkeys(found))
-
-
-def kernel_of_node(report: Report, graph: int, node: NodeInfo) -> str:
-    """The short name of the kernel that a node became, "" if it runs as a library call."""
-    labels = kernel_labels(report)
+    found: dict[int, dict[str, None]] = {}
     for kernel in report.kernels:
-        if kernel.graph == graph and (kernel.name == node.kernel or (not node.kernel and _covers(kernel, node))):
-            return labels[kernel.name, kernel.graph]
-    return ""
+        for _, line in kernel.lines:
+            found.setdefault(line, {})[labels[kernel.name, kernel.graph]] = None
+    return {line: list(names) for line, names in found.items()}
 
 
-def _covers(kernel: KernelReport, node: NodeInfo) -> bool:
-    return node.target in kernel.ops and any(user == node.line for _, user in kernel.lines)
+def kernels_by_node(report: Report, graph: GraphInfo) -> dict[str, str]:
+    """Name of a node -> short name of the kernel that it became; what runs as a library call has none."""
+    labels = kernel_labels(report)
+    by_name: dict[str, str] = {}
+    by_place: dict[tuple[int, str], str] = {}
+    for kernel in report.kernels:
+        if kernel.graph == graph.index:
+            label = labels[kernel.name, kernel.graph]
+            by_name.setdefault(kernel.name, label)
+            for line in {line for _, line in kernel.lines}:
+                for op in kernel.ops:
+                    by_place.setdefault((line, op), label)
+    found = {
+        node.name: by_name.get(node.kernel) or by_place.get((node.line or -1, node.target)) for node in graph.nodes
+    }
+    return {name: label for name, label in found.items() if label}
 
 
 def short_file(name: str) -> str:

@@ -12,8 +12,8 @@ from kernel_ext.panels.table import panel
 if TYPE_CHECKING:
     from dynajit.report import KernelReport, Report
 
-SHOWN = 40
-"""Kernels with their whole text; of the rest, the names."""
+BUDGET = 30_000
+"""Characters of kernel text in a card; of the kernels beyond it, the names."""
 LANGUAGES = {"c": "C", "triton": "Triton", "cpp": "C++"}
 
 
@@ -29,11 +29,18 @@ def kernels(report: Report) -> str:
             known.append(kernel)
         if kernel.graph not in graphs.setdefault(label, []):
             graphs[label].append(kernel.graph)
-    shown = list(groups.items())[:SHOWN]
-    parts = [_group(label, texts, graphs[label], len(groups) <= 3 or i < 2) for i, (label, texts) in enumerate(shown)]
-    if len(groups) > SHOWN:
-        rest = ", ".join(texts[0].name for texts in list(groups.values())[SHOWN:])
-        parts.append(div(f"… and {len(groups) - SHOWN} more: {esc(rest)}", "padding:6px 0"))
+    left = BUDGET
+    parts: list[str] = []
+    for label, texts in groups.items():
+        left -= sum(len(kernel.source) for kernel in texts)
+        if left < 0 and parts:
+            break
+        parts.append(_group(label, texts, graphs[label], len(groups) <= 3 or len(parts) < 2))
+    if len(parts) < len(groups):
+        rest = [f"{label} {texts[0].name}" for label, texts in groups.items()][len(parts) :]
+        parts.append(
+            div(f"… and {len(rest)} more (%compile kernels prints all): {esc(', '.join(rest))}", "padding:6px 0")
+        )
     if not groups:
         parts.append(div("No generated kernel: the operations run as PyTorch's own.", "padding:6px 0"))
     return "".join(parts) + _notes(report)
@@ -45,13 +52,13 @@ def _group(label: str, texts: list[KernelReport], graphs: list[int], is_open: bo
     ops = f" {html.muted(esc(' → '.join(first.ops)))}" if first.ops else ""
     several = badge(f"graphs {', '.join(map(str, graphs))}") if len(graphs) > 1 else ""
     title = f"<b>{esc(label)}</b> {esc(first.name)}{ops}{several}"
-    sides = "".join(_side(label, kernel) for kernel in texts)
+    sides = "".join(_side(kernel) for kernel in texts)
     body = div(sides, "display:flex;flex-wrap:wrap;gap:12px")
     style = f"border-left:3px solid {html.kernel_tint(number, '.9')};padding-left:8px;margin:4px 0"
     return div(fold(title, body, is_open), style, data_k=label)
 
 
-def _side(label: str, kernel: KernelReport) -> str:
+def _side(kernel: KernelReport) -> str:
     language = LANGUAGES.get(kernel.language, kernel.language)
     facts = [span(f"<b>{esc(language)}</b>")]
     facts.append(badge("ran", html.TINTS["captured"]) if kernel.launched else badge("not run here"))
@@ -62,12 +69,12 @@ def _side(label: str, kernel: KernelReport) -> str:
     if kernel.note:
         facts.append(div(esc(kernel.note), "opacity:.8"))
     text = f"{html.MONO};white-space:pre;overflow:auto;max-height:420px;line-height:1.4;font-size:92%"
-    rows = div(_rows(label, kernel), text, class_="dj-rows dj-code", title=f"{language} text of {kernel.name}",
+    rows = div(_rows(kernel), text, class_="dj-rows dj-code", title=f"{language} text of {kernel.name}",
                data_lang=kernel.language)  # fmt: skip
     return div(div("".join(facts), "padding:3px 0") + rows, "flex:1 1 340px;min-width:0")
 
 
-def _rows(label: str, kernel: KernelReport) -> str:
+def _rows(kernel: KernelReport) -> str:
     users: dict[int, list[int]] = {}
     for number, line in kernel.lines:
         users.setdefault(number, []).append(line)
@@ -77,8 +84,8 @@ def _rows(label: str, kernel: KernelReport) -> str:
         if not lines:
             found.append(div("         " + esc(text)))
             continue
-        mark = span(f"{'line ' + ','.join(map(str, lines)):>8} ", "opacity:.8")
-        found.append(div(mark + esc(text), class_="dj-item", data_l=" ".join(map(str, lines)), data_k=label))
+        mark = f"{'line ' + ','.join(map(str, lines)):>8} "
+        found.append(div(mark + esc(text), class_="dj-item", data_l=" ".join(map(str, lines))))
     return "".join(found)
 
 

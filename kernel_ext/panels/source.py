@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kernel_ext import html
 from kernel_ext.html import div, esc, span
-from kernel_ext.names import kernel_labels, kernels_of_line
+from kernel_ext.names import kernel_labels, kernels_by_line
 from kernel_ext.panels.table import panel
 
 if TYPE_CHECKING:
@@ -26,7 +26,11 @@ def source(report: Report) -> str:
     width = max(len(line.text) for line in report.source) - indent
     origins = _origins(report)
     shown = {line.number for line in report.source}
-    rows = "".join(_row(report, line, indent, min(width, 88), origins.get(line.number, [])) for line in report.source)
+    kernels = kernels_by_line(report)
+    rows = "".join(
+        _row(report, line, indent, min(width, 88), origins.get(line.number, []), kernels.get(line.number, []))
+        for line in report.source
+    )
     elsewhere = "".join(
         _note(f"in line {row.line}" if row.line else "", f"{row.title} ({row.detail})", row.hint, row.code, row.where)
         for row in report.breaks
@@ -36,10 +40,10 @@ def source(report: Report) -> str:
     return div(rows, text, class_="dj-rows", title="source lines") + elsewhere + _legend(report)
 
 
-def _row(report: Report, line: Line, indent: int, width: int, origins: list[str]) -> str:
+def _row(report: Report, line: Line, indent: int, width: int, origins: list[str], kernels: list[str]) -> str:
     char, word = html.WORDS[line.verdict]
     code = line.text[indent:]
-    right = "  ".join(esc(name) for name in kernels_of_line(report, line.number))
+    right = esc("  ".join(kernels[:6] + (["…"] if len(kernels) > 6 else [])))
     if origins:
         right += ("  " if right else "") + span(f"from {esc(', '.join(origins))}", "opacity:.8")
     cells = (
@@ -50,12 +54,11 @@ def _row(report: Report, line: Line, indent: int, width: int, origins: list[str]
         + span(right, "padding-left:2ch;flex:0 0 auto")
     )
     note = _note("", line.note, line.hint, line.code, _where(report, line)) if line.note else ""
-    kernels = " ".join(kernels_of_line(report, line.number))
     if line.verdict == "none" and not kernels:
         return div(cells, _ROW + ";background:transparent")
     style = f"background:{html.TINTS[line.verdict]};border-radius:3px;margin:1px 0"
     inner = div(cells, "display:flex;align-items:baseline;padding:1px 8px") + note
-    return div(inner, style, class_="dj-item", data_l=line.number, data_k=kernels, data_verdict=line.verdict)
+    return div(inner, style, class_="dj-item", data_l=line.number, data_k=" ".join(kernels), data_verdict=line.verdict)
 
 
 def _where(report: Report, line: Line) -> str:
