@@ -52,7 +52,7 @@ def native(
         forms = Forms(whole.fn, make)
         forms.add(example_inputs)
     except NotLowerable as reason:
-        return replace(whole, notes=(f"the graph runs as it stands: {reason}",))
+        return replace(whole, notes=(str(reason),))
     except ToolchainError as error:
         return replace(whole, notes=(f"the kernels could not be built, so eager's run: {error}",))
     if not made[0].kernels:

@@ -18,7 +18,7 @@ INTS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 SUPPORTED = frozenset((*FLOATS, *INTS, torch.bool))
 
 
-class Unsupported(Exception):  # noqa: N818
+class Unsupported(Exception):
     """This call has no lowering for these arguments; the torch-level call runs as it is."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from dynajit.errors import LoweringError
 from dynajit.lower import ops as _rules
 from dynajit.lower.aten import Call, Record, meta_like, record
 from dynajit.lower.build import HALVES, SUPPORTED, Unsupported
@@ -40,8 +41,11 @@ VIEW_OPS = RESHAPES | {
 }
 
 
-class NotLowerable(Exception):  # noqa: N818
+class NotLowerable(LoweringError):
     """The whole graph has to run as it stands."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("lowering", "the graph runs as it stands", why)
 
 
 def from_fx(gm: GraphModule, example_inputs: Sequence[Any], as_they_are: Mapping[str, str] | None = None) -> Program:

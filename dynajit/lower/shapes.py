@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from dynajit.lower.build import broadcast
 
@@ -22,7 +22,7 @@ Rule = Callable[..., Any]
 RULES: dict[Any, Rule] = {}
 
 
-class NoRule(Exception):  # noqa: N818
+class NoRule(Exception):
     """The rule does not cover these arguments; the meta kernel has to say."""
 
 

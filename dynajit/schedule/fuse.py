@@ -29,7 +29,7 @@ MATH = UNARY - {"neg", "abs", "floor", "ceil", "trunc", "rint", "not", "lnot", "
 MATH |= {"pow", "atan2", "hypot", "fmod"}
 
 
-class Unfusable(Exception):  # noqa: N818
+class Unfusable(Exception):
     """This node has no loops of its own; it has to run as it stands."""
 
     def __init__(self, serial: int, why: str) -> None:

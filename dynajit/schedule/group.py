@@ -10,7 +10,7 @@ from dynajit.schedule.axes import Axes, Dim
 Dims = tuple[Dim, ...]
 
 
-class Misfit(Exception):  # noqa: N818
+class Misfit(Exception):
     """These values cannot share loops, for the reason given."""
 
 

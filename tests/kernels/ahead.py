@@ -40,8 +40,9 @@ POINTER = {
     torch.int32: "*i32",
     torch.int64: "*i64",
 }
-# What eager's kernels do not do: approximate division and root, and denormals flushed. (`ex2.approx.ftz` is in CUDA's own expf.)
+# What eager's kernels do not do: approximate division and root, denormals flushed. (CUDA's own expf has ex2.approx.ftz.)
 APPROXIMATE = re.compile(r"div\.(full|approx)|\bsqrt\.approx|(rsqrt\.approx|add|sub|mul|fma|max|min)[.\w]*\.ftz")
+WITH_FMA = ("exp", "tanh", "sin", "log", "log1p", "div", "rsqrt", "reciprocal", "fma")
 
 
 def compile_kernel(kernel: Kernel, target: GPUTarget, store: Store) -> Any:
@@ -89,9 +90,7 @@ def look_at(case: Case, target: GPUTarget, folder: Path) -> dict[str, Any]:
         registers, spills = registers_of(compiled, folder)
         row["registers"], row["spills"] = max(row["registers"], registers), row["spills"] + spills
         ptx = compiled.asm.get("ptx", "")
-        own = not any(
-            stmt.op in ("exp", "tanh", "sin", "log", "log1p", "div", "rsqrt", "reciprocal") for stmt in kernel.body
-        )
+        own = not any(stmt.op in WITH_FMA for stmt in kernel.body)
         row["approximate"] = row["approximate"] or bool(APPROXIMATE.search(ptx))
         row["fused"] = row["fused"] or (own and "fma." in ptx)
     return row

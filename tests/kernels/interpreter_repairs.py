@@ -1,7 +1,7 @@
 """Repairs of Triton's CPU interpreter, so that what it computes means something.
 
-Triton 3.6-3.9: float -> bfloat16 truncates instead of rounding, and libdevice functions return None. `tl.fma` multiplies
-and adds with two roundings.
+Triton 3.6-3.9: float -> bfloat16 truncates instead of rounding, and libdevice functions return None. `tl.fma`
+multiplies and adds with two roundings.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import triton.language as tl
 from triton.language.extra import libdevice
 from triton.runtime import interpreter
 
-UNARY = """exp expm1 exp2 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv
-rsqrt lgamma trunc"""
+UNARY = """exp expm1 exp2 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
+erf erfc erfinv rsqrt lgamma trunc"""
 BINARY = "pow atan2 hypot fmod copysign"
 
 

@@ -1,4 +1,4 @@
-"""Printed Triton kernels give eager's values. Without a GPU they run in Triton's interpreter, in one process for all."""
+"""Printed Triton kernels give eager's values. Without a GPU they run in Triton's interpreter, all in one process."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from against_eager import NATIVE, difference, source, t
 from torch.fx import Graph, GraphModule, symbolic_trace
 

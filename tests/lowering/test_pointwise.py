@@ -6,7 +6,7 @@ import operator
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from against_eager import Row, check, row, t
 
 F64, BF16, F16, I64, I32, U8, BOOL = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from against_eager import Row, check, row, t
 
 F64, BF16, I64, BOOL = torch.float64, torch.bfloat16, torch.int64, torch.bool

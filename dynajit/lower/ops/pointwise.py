@@ -48,7 +48,7 @@ def _function(name: str, way: str) -> Any:
 
 
 # UnaryOpsKernel.cpp: these are IMPLEMENT_VML_KERNEL, the others below cpu_kernel_vec.
-for _name in "exp expm1 log log2 log10 log1p sin cos tan asin acos atan tanh erf erfc erfinv lgamma sqrt".split():  # noqa: SIM905
+for _name in "exp expm1 log log2 log10 log1p sin cos tan asin acos atan tanh erf erfc erfinv lgamma sqrt".split():
     TABLE[getattr(aten, _name).default] = _function(_name, "vml")
 for _name in ("exp2", "sinh", "cosh", "atanh"):
     TABLE[getattr(aten, _name).default] = _function(_name, "vec")
