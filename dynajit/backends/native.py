@@ -35,8 +35,14 @@ from dynajit.runtime.toolchain import toolchain
 
 @backend("native")
 def native(
-    gm: GraphModule, example_inputs: Sequence[Any], options: Options, observer: Observer | None = None
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    observer: Observer | None = None,
+    *,
+    lone: bool = False,
 ) -> CompiledGraph:
+    """lone: make a kernel of a single operation, too, where eager's own would do (for tests)."""
     whole = replace(eager(gm, example_inputs, options, observer), backend="native")
     try:
         device = device_of(example_inputs)
@@ -46,7 +52,7 @@ def native(
         made: list[CompiledGraph] = []
 
         def make(inputs: Sequence[Any], missed: list[str]) -> Form:
-            made.append(_compile(gm, inputs, device, whole.fn, missed, observer))
+            made.append(_compile(gm, inputs, device, whole.fn, missed, observer, lone))
             return made[-1].fn
 
         forms = Forms(whole.fn, make)
@@ -85,14 +91,20 @@ def _reason_against(gm: GraphModule, example_inputs: Sequence[Any], device: str)
 
 
 def _compile(
-    gm: GraphModule, inputs: Sequence[Any], device: str, whole: Form, missed: list[str], observer: Observer | None
+    gm: GraphModule,
+    inputs: Sequence[Any],
+    device: str,
+    whole: Form,
+    missed: list[str],
+    observer: Observer | None,
+    lone: bool,
 ) -> CompiledGraph:
     """One form of the graph. Its fn returns MISS for arguments that its kernels do not fit."""
     watch = _Stopwatch(observer)
     if device == "cpu":
-        planned = plan(gm, inputs, lambda kernel: print_kernel(kernel, kernel.name, function))
+        planned = plan(gm, inputs, lambda kernel: print_kernel(kernel, kernel.name, function), lone)
     else:
-        planned = plan(gm, inputs, lambda kernel: print_triton(kernel, kernel.name))
+        planned = plan(gm, inputs, lambda kernel: print_triton(kernel, kernel.name), lone)
     watch.lap("lowering", f"{len(planned.kernels)} kernels")
     built = _build_c(planned, watch) if device == "cpu" else _build_triton(planned, device)
     wrapper = planned.wrapper()

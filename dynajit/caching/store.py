@@ -37,8 +37,8 @@ class Store:
     def put(self, key: str, suffix: str, build: Callable[[Path], None], texts: Mapping[str, str]) -> Path:
         """Build an entry: `build` writes the file it is given. texts: suffix -> text, kept beside it.
 
-        Whatever interrupts the build leaves no entry behind. Two processes may build the same entry; both rename the same
-        content into place.
+        Whatever interrupts the build leaves no entry behind. Two processes may build the same entry: both rename the
+        same content into place.
         """
         try:
             return self._put(self.root, key, suffix, build, texts)

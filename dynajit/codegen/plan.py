@@ -39,8 +39,8 @@ class Plan:
         return write(self.program, self.needs, self.steps, names)
 
 
-def plan(gm: GraphModule, inputs: Sequence[Any], print_: Callable[[Kernel], object]) -> Plan:
-    """The loop nests of a graph for inputs like these.
+def plan(gm: GraphModule, inputs: Sequence[Any], print_: Callable[[Kernel], object], lone: bool = True) -> Plan:
+    """The loop nests of a graph for inputs like these. lone: make kernels of single operations, too.
 
     What turns out not to fit any loops, or what `print_` has no text for, runs as it stands. Each round takes at least
     one more node out, so there are no more rounds than nodes.
@@ -55,6 +55,11 @@ def plan(gm: GraphModule, inputs: Sequence[Any], print_: Callable[[Kernel], obje
         except Unfusable as misfit:
             as_they_are[_node_of(program, misfit.serial)] = str(misfit)
             continue
+        if not lone:
+            for name in _lone(program, schedule):
+                as_they_are[name] = "alone in its kernel: eager's own is as good"
+            if len(as_they_are) > refused:
+                continue
         kernels = {}
         owned = owners(program, need)
         for group in schedule.groups:
@@ -69,6 +74,16 @@ def plan(gm: GraphModule, inputs: Sequence[Any], print_: Callable[[Kernel], obje
                 as_they_are.update(dict.fromkeys(names, str(reason)))
         if len(as_they_are) == refused:
             return Plan(program, need, schedule, order(program, need, schedule), kernels)
+
+
+def _lone(program: Program, schedule: Schedule) -> list[str]:
+    """Nodes of one aten operation that share their kernel with no other, and of which eager's kernel is no slower."""
+    names = []
+    for group in schedule.groups:
+        origins = {program.origins[serial] for serial in group.body if serial in program.origins}
+        if len(origins) == 1 and all(origin.plain for origin in origins):
+            names.append(next(iter(origins)).name)
+    return names
 
 
 def _node_of(program: Program, serial: int) -> str:

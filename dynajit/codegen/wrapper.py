@@ -250,10 +250,12 @@ def _with_deletes(lines: list[_Line], params: list[str], result: str) -> list[st
     for position, line in enumerate(lines):
         last.update(dict.fromkeys((*line.reads, *line.makes), position))
     made: list[str] = []
+    gone: list[str] = []
     for position, line in enumerate(lines):
         made.append(line.text)
-        gone = [name for name in dict.fromkeys((*line.reads, *line.makes)) if last[name] == position]
-        gone = [name for name in gone if name not in kept]
+        names = dict.fromkeys((*line.reads, *line.makes))
+        gone += [name for name in names if last[name] == position and name not in kept]
         if gone and not (position + 1 < len(lines) and lines[position + 1].text.startswith("if ")):
             made.append(f"del {', '.join(gone)}")
+            gone = []
     return made

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,6 +34,15 @@ _FACTORIES = (
 FACTORIES = frozenset(_FACTORIES.split())
 # Autograd's bookkeeping: a graph with one of these runs under eager autograd as a whole.
 AUTOGRAD = frozenset(("requires_grad_", "retain_grad", "backward", "register_hook", "detach_"))
+# Where eager passes several times over memory, or starts slowly.
+SLOW = frozenset(
+    (
+        torch.ops.aten.native_layer_norm.default,
+        torch.ops.aten.native_group_norm.default,
+        torch.ops.aten._softmax.default,
+        torch.ops.aten._log_softmax.default,
+    )
+)
 VIEW_OPS = RESHAPES | {
     torch.ops.aten.permute.default,
     torch.ops.aten.transpose.int,
@@ -194,7 +204,8 @@ class _Reader:
         needed, wanted = _needed(seen)
         # Sizes that the user wrote down hold for every call; all others follow from the inputs.
         written = {leaf for leaf in leaves((node.args, dict(node.kwargs))) if type(leaf) is int and leaf > 1}
-        origin = _origin(node)
+        plain = len(seen.calls) == 1 and seen.calls[0].op not in SLOW
+        origin = replace(_origin(node), plain=plain)
         for position, call in enumerate(seen.calls):
             if position not in needed:
                 continue

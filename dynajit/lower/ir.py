@@ -56,11 +56,15 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Where in the user's program a value comes from. name: the fx node; text: the operation, for people."""
+    """Where in the user's program a value comes from. name: the fx node; text: the operation, for people.
+
+    plain: it is one aten operation that eager does by one good kernel.
+    """
 
     name: str
     text: str
     position: Any = None
+    plain: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ POINTER = {
     torch.int32: "*i32",
     torch.int64: "*i64",
 }
-# What eager's kernels do not do: approximate division and root, denormals flushed. (CUDA's own expf has ex2.approx.ftz.)
+# What eager does not do: approximate division and root, flushed denormals. (CUDA's own expf has ex2.approx.ftz.)
 APPROXIMATE = re.compile(r"div\.(full|approx)|\bsqrt\.approx|(rsqrt\.approx|add|sub|mul|fma|max|min)[.\w]*\.ftz")
 WITH_FMA = ("exp", "tanh", "sin", "log", "log1p", "div", "rsqrt", "reciprocal", "fma")
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from against_eager import NATIVE, difference, source, t
+from against_eager import difference, every_kernel, source, t
 from torch.fx import Graph, GraphModule, symbolic_trace
 
-from dynajit.backends import CompiledGraph, compile_graph
+from dynajit.backends import CompiledGraph
 
 
 def c_kernels(graph: CompiledGraph) -> list[Any]:
@@ -20,7 +20,7 @@ def c_kernels(graph: CompiledGraph) -> list[Any]:
 
 
 def compiled(function: Callable[..., Any], *args: Any) -> CompiledGraph:
-    return compile_graph(symbolic_trace(function), args, NATIVE)
+    return every_kernel(symbolic_trace(function), args)
 
 
 def same(
@@ -286,7 +286,7 @@ def test_numbers_are_arguments() -> None:
     z = graph.call_function(operator.add, (y, n))
     graph.output((graph.call_method("sum", (z, -1)), z, graph.call_function(operator.add, (n, 1))))
     gm = GraphModule(torch.nn.Module(), graph)
-    built = compile_graph(gm, (t(4, 6), 0.3, 2), NATIVE)
+    built = every_kernel(gm, (t(4, 6), 0.3, 2))
     assert len(c_kernels(built)) == 1
     for scale, count in ((0.3, 2), (-1.7, 5), (float("inf"), 0), (2, 3), (0.5, 2**70)):
         if count > 2**62:
@@ -302,7 +302,7 @@ def test_a_number_as_a_size() -> None:
     y = graph.call_method("view", (graph.call_function(operator.mul, (x, 2)), n, -1))
     graph.output((graph.call_function(operator.add, (y, 1)),))
     gm = GraphModule(torch.nn.Module(), graph)
-    built = compile_graph(gm, (t(4, 6), 2), NATIVE)
+    built = every_kernel(gm, (t(4, 6), 2))
     for n in (2, 3, 8, 24):
         assert difference(built.fn(t(4, 6), n)[0], gm(t(4, 6), n)[0]) is None
 
@@ -337,7 +337,7 @@ def test_grad_mode_switches() -> None:
     y = graph.call_function(operator.mul, (x, 2))
     graph.call_function(torch._C._set_grad_enabled, (True,))
     graph.output((graph.call_function(operator.add, (y, 1)),))
-    built = compile_graph(GraphModule(torch.nn.Module(), graph), (t(3),), NATIVE)
+    built = every_kernel(GraphModule(torch.nn.Module(), graph), (t(3),))
     assert difference(built.fn(t(3))[0], t(3) * 2 + 1) is None
     assert torch.is_grad_enabled()
     x = t(3).requires_grad_()
@@ -347,7 +347,7 @@ def test_grad_mode_switches() -> None:
 def test_parameters_under_no_grad() -> None:
     weight = torch.nn.Parameter(t(6))
     with torch.no_grad():
-        graph = compile_graph(symbolic_trace(lambda x, w: (x * w,)), (t(4, 6), weight), NATIVE)
+        graph = every_kernel(symbolic_trace(lambda x, w: (x * w,)), (t(4, 6), weight))
         assert graph.kernels
         assert difference(graph.fn(t(4, 6), weight)[0], t(4, 6) * weight) is None
 
