@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel_ext import html, late
+from kernel_ext import current, html, late
 from kernel_ext.dot import dot_text
 from kernel_ext.html import div, esc, span
-from kernel_ext.names import relabelled, short_file
+from kernel_ext.names import relabelled
 from kernel_ext.panels import panels
 
 if TYPE_CHECKING:
@@ -30,11 +30,13 @@ _BOX = (
 def report_of(thing: Any) -> Report:
     """A report as it is; of a compiled function or module, its report."""
     if type(thing).__name__ == "Report":
-        return thing  # type: ignore[no-any-return]
-    return late.compiler().report(thing)  # type: ignore[no-any-return]
+        return thing
+    return current.known_report(thing) or late.compiler().report(thing)
 
 
-def to_html(thing: Any, path: str | Path | None = None, label: Callable[[str], str] = short_file, **view: Any) -> str:
+def to_html(
+    thing: Any, path: str | Path | None = None, label: Callable[[str], str] = current.label, **view: Any
+) -> str:
     """The card as HTML; with a path, a page of its own is written there."""
     report = report_of(thing)
     text = live_html(report, label, **view)
@@ -46,7 +48,7 @@ def to_html(thing: Any, path: str | Path | None = None, label: Callable[[str], s
 
 def to_dot(thing: Any, graph: int = 0) -> str:
     """DOT text of one captured graph."""
-    return dot_text(relabelled(report_of(thing)), graph)
+    return dot_text(relabelled(report_of(thing), current.label), graph)
 
 
 def widget(thing: Any, **traits: Any) -> Any:
@@ -54,7 +56,7 @@ def widget(thing: Any, **traits: Any) -> Any:
     return importlib.import_module("kernel_ext.widget").ReportWidget.of(thing, **traits)
 
 
-def live_html(report: Report, label: Callable[[str], str] = short_file, **view: Any) -> str:
+def live_html(report: Report, label: Callable[[str], str] = current.label, **view: Any) -> str:
     """Readable HTML, and the script that makes it live where scripts may run."""
     uid = "dj" + uuid.uuid4().hex[:10]
     mounted = f"mount(document.getElementById({json.dumps(uid)}));"
@@ -63,7 +65,7 @@ def live_html(report: Report, label: Callable[[str], str] = short_file, **view: 
 
 def still_html(
     report: Report,
-    label: Callable[[str], str] = short_file,
+    label: Callable[[str], str] = current.label,
     *,
     uid: str = "",
     tab: str = "source",

@@ -12,9 +12,8 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from traitlets import Bool, Enum
 
-from kernel_ext import late
 from kernel_ext.arguments import VIEWS, UsageFault, split
-from kernel_ext.forms import live_html, to_dot, to_html
+from kernel_ext.forms import live_html, report_of, to_dot, to_html
 from kernel_ext.subcommands import SUBCOMMANDS
 from kernel_ext.targets import Target, function_of, is_compiled
 from kernel_ext.words import guard_text, kernel_text, table_text, why_text
@@ -145,7 +144,7 @@ class CompileMagics(Magics):  # type: ignore[misc]
         words = split(rest)
         if len(words) != 2:
             raise UsageFault("export needs a function and a file: %compile export f report.html")
-        to_html(self._report(words[0]), words[1], self.session.cells.label)
+        to_html(self._report(words[0]), words[1])
 
     def _do_reset(self, rest: str) -> None:
         dynajit = self.session.compiler()
@@ -207,23 +206,19 @@ class CompileMagics(Magics):  # type: ignore[misc]
         target: Target | None = self.session.targets.get(text)
         if target is not None:
             return target.fresh_report()
-        made = self._compiled(text)
-        for known in self.session.targets.values():
-            if function_of(made) is known.function:
-                return known.fresh_report()
-        return late.compiler().report(made)  # type: ignore[no-any-return]
+        return report_of(self._compiled(text))
 
     def _show(self, report: Report) -> None:
         bundle: dict[str, str] = {"text/plain": str(report)}
         if not self.session.is_terminal():
-            bundle["text/html"] = live_html(report, self.session.cells.label)
+            bundle["text/html"] = live_html(report)
         self.shell.display_pub.publish(bundle)
 
     def register_formatters(self) -> Callable[[], object]:
         """A report that is the value of a cell is shown as a card."""
         html = self.shell.display_formatter.formatters["text/html"]
         plain = self.shell.display_formatter.formatters["text/plain"]
-        html.for_type_by_name("dynajit.report", "Report", lambda report: live_html(report, self.session.cells.label))
+        html.for_type_by_name("dynajit.report", "Report", lambda report: live_html(report))
         plain.for_type_by_name("dynajit.report", "Report", lambda report, printer, cycle: printer.text(str(report)))
 
         def undo() -> None:

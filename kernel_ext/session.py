@@ -10,9 +10,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernel_ext import late
+from kernel_ext import current, late
 from kernel_ext.arguments import CellOptions, UsageFault, parse
 from kernel_ext.card import Card
 from kernel_ext.cells import Cell, Cells
@@ -25,6 +25,9 @@ from kernel_ext.ticker import Ticker
 from kernel_ext.transformer import CALL, TextStep, TreeStep
 
 from IPython.core.error import UsageError  # isort: skip
+
+if TYPE_CHECKING:
+    from dynajit.report import Report
 
 REFUSED = "a generator or coroutine function: Python suspends and resumes it, so it runs as it is [DJ-S001]"
 
@@ -61,6 +64,7 @@ class Session:
 
     def start(self) -> None:
         shell = self.shell
+        self._put(current.SESSIONS, self)
         self._put(shell.input_transformers_cleanup, self.text)
         self._put(shell.ast_transformers, self.tree)
         self._put(shell.Completer.custom_matchers, self.matcher.match)
@@ -236,6 +240,13 @@ class Session:
                     self.switched[target.name] = made.__dict__.pop("forward")
             elif now is (plain if on else made):
                 self.shell.user_ns[name] = made if on else plain
+
+    def report_of(self, made: Any) -> Report | None:
+        """The report of something that a cell compiled here."""
+        function = function_of(made) if is_compiled(made) else None
+        found = (target for target in self.targets.values() if function is not None and target.function is function)
+        target = next(found, None)
+        return target.fresh_report() if target is not None else None
 
     # ---- events ----
 

@@ -73,7 +73,9 @@ def test_the_start_notebook_shows_what_it_says(execute: Any) -> None:
 
 def test_notebooks_convert_to_pages(execute: Any, tmp_path: Path) -> None:
     nbconvert = pytest.importorskip("nbconvert")
-    notebook = execute(["%load_ext kernel_ext\nimport torch", "%%compile\ndef f(x):\n    return x.exp()\nf(torch.ones(2));"])
+    notebook = execute(
+        ["%load_ext kernel_ext\nimport torch", "%%compile\ndef f(x):\n    return x.exp()\nf(torch.ones(2));"]
+    )
     page, _ = nbconvert.HTMLExporter().from_notebook_node(notebook)
     assert "dj-report" in page
     assert "● " in page
