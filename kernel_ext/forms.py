@@ -29,9 +29,9 @@ _BOX = (
 
 def report_of(thing: Any) -> Report:
     """A report as it is; of a compiled function or module, its report."""
-    if type(thing).__name__ == "Report":
-        return thing
-    return current.known_report(thing) or late.compiler().report(thing)
+    if type(thing).__name__ != "Report":
+        thing = current.known_report(thing) or late.compiler().report(thing)
+    return thing  # type: ignore[no-any-return]
 
 
 def to_html(

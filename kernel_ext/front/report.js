@@ -125,7 +125,7 @@ function mount(root, hooks) {
   let pinned = null;
   const light = (el) => {
     for (const other of all(".dj-lit")) other.classList.remove("dj-lit");
-    if (el) for (const other of related(el)) other.classList.add("dj-lit");
+    for (const from of [pinned, el]) if (from) for (const other of related(from)) other.classList.add("dj-lit");
   };
   const pin = (el) => {
     if (pinned) pinned.setAttribute("aria-selected", "false");
