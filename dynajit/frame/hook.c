@@ -103,13 +103,14 @@ dj_delegate(Thread *thread, PyThreadState *tstate, Frame *frame, int throwflag)
     return result;
 }
 
-/* An evaluator makes each Python call use C stack. Where that runs short the evaluator goes away, for all threads, until
-   the frame returns: its callees are not captured, but recursion goes as deep as it would without us. */
+/* The evaluator goes away, for all threads, until the frame returns: its callees are not captured, but behave as without
+   us. An evaluator makes each Python call use C stack, so recursion would end earlier; and a tracer sees StopIteration
+   twice where CPython cannot resume a coroutine without C (test_sys_settrace, test_20_async_for_loop). */
 static PyObject *
-run_unhooked(Thread *thread, PyThreadState *tstate, Frame *frame)
+run_unhooked(Thread *thread, PyThreadState *tstate, Frame *frame, int throwflag)
 {
     uninstall(tstate->interp);
-    PyObject *result = dj_delegate(thread, tstate, frame, 0);
+    PyObject *result = dj_delegate(thread, tstate, frame, throwflag);
     if (users > 0) {
         install(tstate->interp);
     }
@@ -124,19 +125,20 @@ evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
     if (users == 0) { /* another library restored us after we had left */
         uninstall(tstate->interp);
     }
-    if (thread->context == NULL || thread->off || throwflag || dj_frame_of_generator(frame)) {
+    if (thread->context == NULL || thread->off) {
         return dj_delegate(thread, tstate, frame, throwflag);
     }
     PyCodeObject *code = dj_frame_code(frame);
     if (code == thread->pass) {
         thread->pass = NULL;
-        return dj_delegate(thread, tstate, frame, 0);
+        return dj_delegate(thread, tstate, frame, throwflag);
     }
-    if ((char *)&code < thread->stack_half || dj_recursion_short(tstate)) {
-        return run_unhooked(thread, tstate, frame);
+    if ((char *)&code < thread->stack_half || dj_recursion_short(tstate) || dj_tracing(tstate, code)) {
+        return run_unhooked(thread, tstate, frame, throwflag);
     }
-    if ((code->co_flags & (ordinary | DJ_GENERATOR_FLAGS)) != ordinary || dj_tracing(tstate, code)) {
-        return dj_delegate(thread, tstate, frame, 0);
+    if (throwflag || dj_frame_of_generator(frame)
+        || (code->co_flags & (ordinary | DJ_GENERATOR_FLAGS)) != ordinary) {
+        return dj_delegate(thread, tstate, frame, throwflag);
     }
     Extra *extra = dj_extra(code);
     if (extra != NULL && (extra->flags & DJ_SKIP)) {
