@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,7 +24,6 @@ class Store:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or default_root()
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def get(self, key: str, suffix: str) -> Path | None:
         """The entry's file, if it is there and whole."""
@@ -43,9 +45,7 @@ class Store:
         try:
             return self._put(self.root, key, suffix, build, texts)
         except OSError:
-            if self._temporary is None:
-                self._temporary = tempfile.TemporaryDirectory(prefix="dynajit-")
-            return self._put(Path(self._temporary.name), key, suffix, build, texts)
+            return self._put(temporary_root(), key, suffix, build, texts)
 
     def _put(self, root: Path, key: str, suffix: str, build: Callable[[Path], None], texts: Mapping[str, str]) -> Path:
         final = self._path(root, key, suffix)
@@ -64,7 +64,7 @@ class Store:
         return final
 
     def _roots(self) -> list[Path]:
-        return [self.root, *([Path(self._temporary.name)] if self._temporary else [])]
+        return [self.root, *([temporary_root()] if temporary_root.cache_info().currsize else [])]
 
     @staticmethod
     def _path(root: Path, key: str, suffix: str) -> Path:
@@ -73,6 +73,14 @@ class Store:
     @staticmethod
     def _checksum(path: Path) -> Path:
         return path.with_suffix(path.suffix + ".sum")
+
+
+@functools.cache
+def temporary_root() -> Path:
+    """A folder that goes when this process ends."""
+    folder = tempfile.mkdtemp(prefix="dynajit-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def default_root() -> Path:

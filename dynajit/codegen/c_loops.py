@@ -18,6 +18,7 @@ from dynajit.codegen.text import NoSpelling
 PARALLEL = 131072  # scalar operations: below this, starting threads costs more than it saves
 PART = 16384  # elements of a row that one thread sums at a time
 FEW = 16  # rows: so few are summed in parts
+COLUMNS = 128  # neighbouring columns that one thread goes down together
 FLUSH = 64  # rows: a column sums so many in float32 before it adds them to its double
 
 
@@ -296,13 +297,13 @@ def _columns(tiles: Tiles) -> None:
     text, kernel, vector = tiles.text, tiles.kernel, tiles.vector
     passes = Passes(kernel)
     outer = [i for i in range(len(kernel.loops)) if i not in kernel.reduced and i != vector]
-    text.add(f"const long tiles = (n{vector} + {BLOCK - 1}) / {BLOCK};")
+    text.add(f"const long tiles = (n{vector} + {COLUMNS - 1}) / {COLUMNS};")
     work = f"{_size(list(range(len(kernel.loops))))} > {_grain(kernel)}"
     text.add(f"#pragma omp parallel for schedule(static) if({work})")
     known = dict(tiles.known)
-    with text.block(f"for (long r = 0; r < tiles * {_size(outer)}; r++)"):
-        text.add(f"const long start = r % tiles * {BLOCK};")
-        text.add(f"const long m = n{vector} - start < {BLOCK} ? n{vector} - start : {BLOCK};")
+    with text.block(f"for (long r = 0; r < {' * '.join(['tiles', *(f'n{i}' for i in outer)])}; r++)"):
+        text.add(f"const long start = r % tiles * {COLUMNS};")
+        text.add(f"const long m = n{vector} - start < {COLUMNS} ? n{vector} - start : {COLUMNS};")
         index = _unravel(tiles, outer, "(r / tiles)") if outer else {}
         index[vector] = "start"
         tiles.flat = ""
@@ -338,7 +339,7 @@ def _column_pass(tiles: Tiles, passes: Passes, step: int, index: dict[int, str])
     sums = [stmt for stmt in reduces if _kind(stmt).accumulator == "double" and REGISTER[stmt.dtype] == "float"]
     for stmt in reduces:
         kind, name = _kind(stmt), tiles.names[stmt.serial]
-        text.add(f"{kind.accumulator} {name}[{BLOCK}];", stmt.origin)
+        text.add(f"{kind.accumulator} {name}[{COLUMNS}];", stmt.origin)
         text.add(f"for (long j = 0; j < m; j++) {name}[j] = {kind.start};")
     inside = dict(index)
     with contextlib.ExitStack() as stack:
@@ -352,7 +353,7 @@ def _column_pass(tiles: Tiles, passes: Passes, step: int, index: dict[int, str])
             text.add(f"const long last = n{i} - first < {FLUSH} ? n{i} : first + {FLUSH};")
             for stmt in sums:
                 name = tiles.names[stmt.serial]
-                text.add(f"float {name}_few[{BLOCK}];", stmt.origin)
+                text.add(f"float {name}_few[{COLUMNS}];", stmt.origin)
                 text.add(f"for (long j = 0; j < m; j++) {name}_few[j] = 0;")
         bounds = ("first", "last") if sums else ("0", f"n{i}")
         with text.block(f"for (long i{i} = {bounds[0]}; i{i} < {bounds[1]}; i{i}++)"):

@@ -171,7 +171,8 @@ def layout_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[i
     """The order of dimensions by falling stride, and whether a tensor so laid out has no gaps."""
     order = tuple(range(len(shape)))
     if contiguous(shape) != strides:
-        order = tuple(sorted(order, key=lambda d: (-strides[d], d)))
+        # A dimension of size one with the stride of another lies within it: (8, 1, 2) by (1, 8, 8) is 2, 1, 8.
+        order = tuple(sorted(order, key=lambda d: (-strides[d], shape[d] == 1, d)))
     step, dense = 1, True
     for d in reversed(order):
         dense = dense and strides[d] == step

@@ -67,6 +67,9 @@ def plan(gm: GraphModule, inputs: Sequence[Any], print_: Callable[[Kernel], obje
             for serial in stored - owned.keys():
                 as_they_are[_node_of(program, serial)] = "its parts do not fit into one kernel"
             kernels[group.number] = build(_kernel_name(group, program), group, schedule.axes, stored, program, need)
+            for operand in kernels[group.number].outputs:
+                if not operand.dense and operand.serial in owned:
+                    as_they_are[owned[operand.serial][0].name] = "eager leaves gaps in its result"
             try:
                 print_(kernels[group.number])
             except NoSpelling as reason:

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynajit.lower.build import broadcast
-from dynajit.lower.shapes import META, RULES, NoRule
+from dynajit.lower.shapes import META, RULES, NoRule, is_dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +127,14 @@ def elementwise_strides(tensors: Sequence[torch.Tensor], shape: Sequence[int]) -
     """Strides that TensorIterator gives a result: row-major if all operands are, else a common order of dimensions."""
     order = list(range(len(shape)))[::-1]  # fastest first
     if len(shape) > 1 and not all(tensor.is_contiguous() for tensor in tensors):
+        if all(tensor.shape == torch.Size(shape) for tensor in tensors):  # TensorIteratorBase::fast_set_up
+            if len(shape) in CHANNELS_LAST and all(
+                tensor.is_contiguous(memory_format=CHANNELS_LAST[len(shape)]) for tensor in tensors
+            ):
+                return _packed([1, *order[:-2], 0], shape)
+            same = all(tensor.stride() == tensors[0].stride() for tensor in tensors)
+            if same and is_dense(tensors[0]):
+                return tensors[0].stride()
         strides = [_broadcast_strides(tensor, shape) for tensor in tensors]
         for i in range(1, len(order)):  # TensorIteratorBase::reorder_dimensions, an insertion sort
             at = i
@@ -137,6 +145,14 @@ def elementwise_strides(tensors: Sequence[torch.Tensor], shape: Sequence[int]) -
                 if swap > 0:
                     order[other], order[at] = order[at], order[other]
                     at = other
+    return _packed(order, shape)
+
+
+CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def _packed(order: list[int], shape: Sequence[int]) -> list[int]:
+    """Strides without gaps, the first dimension of `order` fastest."""
     made, step = [0] * len(shape), 1
     for dim in order:
         made[dim] = step

@@ -41,13 +41,20 @@ def new(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
 
 def dense_like(x: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
     """Of the same shape and order of dimensions; only for tensors without gaps."""
+    if not is_dense(x):
+        raise NoRule
+    return torch.empty_strided(x.shape, x.stride(), dtype=dtype or x.dtype, device=META)
+
+
+def is_dense(x: torch.Tensor) -> bool:
+    """Does a tensor fill its part of memory, each element at a place of its own? Sizes of one do not count."""
     expected = 1
     for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
         if size != 1:
             if stride != expected:
-                raise NoRule
+                return False
             expected *= size
-    return torch.empty_strided(x.shape, x.stride(), dtype=dtype or x.dtype, device=META)
+    return True
 
 
 def row_major(*tensors: torch.Tensor | None) -> None:

@@ -23,19 +23,21 @@ FLAGS = (
     *("-O3", "-std=gnu11", "-fPIC", "-shared", "-fopenmp", "-ffp-contract=off", "-fno-math-errno"),
     *("-fno-trapping-math", "-fwrapv", "-w"),
 )
+LIBRARIES = ("-lm", "-lgcc", "-lc")
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """command: the compiler. identity: which build of it. flags: all but the files."""
+    """command: the compiler. identity: which build of it. flags: all but the files. run: the OpenMP library."""
 
     command: str
     identity: str
     flags: tuple[str, ...]
+    run: str
 
     def build(self, source: str, store: Store) -> tuple[Path, bool]:
         """The shared library for a C file, and whether it was in the cache."""
-        name = key(source, " ".join(self.flags), self.identity, cpu(), _openmp())
+        name = key(source, " ".join(self.flags), self.identity, cpu(), self.run)
         found = store.get(name, ".so")
         if found is not None:
             return found, True
@@ -46,18 +48,7 @@ class Toolchain:
         text.write_text(source)
         # -nostdlib and the OpenMP library that this process has already loaded, whatever its file is called: with a
         # second one there would be two pools of threads.
-        command = [
-            self.command,
-            *self.flags,
-            str(text),
-            "-o",
-            str(target),
-            "-nostdlib",
-            _openmp(),
-            "-lm",
-            "-lgcc",
-            "-lc",
-        ]
+        command = [self.command, *self.flags, str(text), "-o", str(target), "-nostdlib", self.run, *LIBRARIES]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             output, _ = process.communicate()
@@ -76,7 +67,7 @@ def toolchain() -> Toolchain | None:
     for command in (named,) if named is not None else ("gcc", "clang", "cc"):
         path = shutil.which(command) if command else None
         if path is not None:
-            return Toolchain(path, file_identity(path), (*FLAGS, *_machine_flags()))
+            return Toolchain(path, file_identity(path), (*FLAGS, *_machine_flags()), _openmp())
     return None
 
 

@@ -10,7 +10,6 @@ import torch
 from dynajit.lower.build import FLOATS, Unsupported, cast, op, opmath
 from dynajit.lower.ir import Value
 from dynajit.lower.lowering import lowering
-from dynajit.lower.ops.pointwise import vec
 from dynajit.lower.ops.reduction import count, dims_of, moments, reduce
 
 aten: Any = torch.ops.aten
@@ -25,7 +24,7 @@ def _wide(x: Value) -> Value:
 @lowering(aten._softmax.default)
 def softmax(x: Value, dim: int, half_to_float: bool) -> Value:
     wide, dims = _wide(x), dims_of(x, dim)
-    powers = vec("exp", op("sub", wide, reduce("max", wide, dims, True)))
+    powers = op("exp", op("sub", wide, reduce("max", wide, dims, True)), arg="sleef")
     return cast(op("div", powers, reduce("sum", powers, dims, True)), x.dtype)
 
 
@@ -33,7 +32,8 @@ def softmax(x: Value, dim: int, half_to_float: bool) -> Value:
 def log_softmax(x: Value, dim: int, half_to_float: bool) -> Value:
     wide, dims = _wide(x), dims_of(x, dim)
     shifted = op("sub", wide, reduce("max", wide, dims, True))
-    return cast(op("sub", shifted, vec("log", reduce("sum", vec("exp", shifted), dims, True))), x.dtype)
+    total = reduce("sum", op("exp", shifted, arg="sleef"), dims, True)
+    return cast(op("sub", shifted, op("log", total, arg="sleef")), x.dtype)
 
 
 @lowering(aten.native_layer_norm.default)
