@@ -43,6 +43,10 @@ def compile(
     function; a module is returned itself, with its `forward` compiled, so `isinstance`, `state_dict` keys, hooks and
     pickling stay as they are.
 
+    backend: `"auto"`, `"native"`, `"eager"`, another registered name, or a callable
+    `(GraphModule, example_inputs) -> callable`. fullgraph: a graph break is an error that names the line and what to
+    try. dynamic, numerics, build, limit: see `dynajit.options.Options`.
+
     Raises `OptionError` (a ValueError) for an option that does not exist, `TypeError` for what cannot be compiled.
     """
     options = intern(Options(backend, fullgraph, dynamic, numerics, build, limit))

@@ -18,9 +18,10 @@ class Options:
     backend: a registered name (`"auto"`, `"native"`, `"eager"` ...) or a callable
         `(GraphModule, example_inputs) -> callable`.
     fullgraph: a graph break is an error.
-    dynamic: None (symbolic from the second distinct value on), True (at once), False (never).
+    dynamic: whether Python numbers become inputs of the graph: None (from the second distinct value on), True (at
+        once), False (never: each value is compiled for). Sizes of tensors are always compiled for.
     numerics: `"eager"` keeps eager's bits as far as decisions allow, `"fast"` lifts that for speed.
-    build: `"async"` runs the captured graph while kernels build, `"sync"` waits for them.
+    build: `"sync"` waits for kernels, `"async"` runs the captured graph by eager kernels while they are built.
     limit: how many entries a code object may collect before it runs eagerly.
     """
 

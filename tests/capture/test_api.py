@@ -311,3 +311,20 @@ def at_module_level(x):
 def test_pickling_a_compiled_function():
     assert pickle.loads(pickle.dumps(at_module_level)) is at_module_level
     assert copy.deepcopy(at_module_level) is at_module_level
+
+
+def test_kernels_built_beside_the_program():
+    seen = []
+
+    def f(x):
+        return torch.tanh(x * 2 + 1) - x.exp()
+
+    compiled = dynajit.compile(f, backend="native", build="async")
+    with events.subscribed(seen.append):
+        x = T(100)
+        assert torch.equal(compiled(x), f(x))
+        entry = dynajit.records.known(f.__code__).entries[0]
+        entry.graph.building.join()
+        assert torch.equal(compiled(x), f(x))
+    assert any(isinstance(event, events.KernelsReady) for event in seen)
+    assert any(kernel.launched for kernel in dynajit.report(compiled).kernels)
