@@ -340,6 +340,7 @@ def test_inference_mode():
 @pytest.mark.parametrize(("dynamic", "count"), [(True, 1), (None, 2), (False, 5)])
 def test_the_dynamic_option(dynamic, count):
     f = dynajit.compile(lambda x, n: x * n + n, backend="eager", dynamic=dynamic)
+    dynajit.reset(f)
     for n in range(3, 8):
         assert torch.equal(f(T(2), n), T(2) * n + n)
     assert entries(f) == count
