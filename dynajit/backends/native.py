@@ -52,7 +52,7 @@ def native(
         made: list[CompiledGraph] = []
 
         def make(inputs: Sequence[Any], missed: list[str]) -> Form:
-            made.append(_compile(gm, inputs, device, whole.fn, missed, observer, lone))
+            made.append(_compile(gm, inputs, device, whole.fn, missed, observer, lone, options.numerics == "fast"))
             return made[-1].fn
 
         forms = Forms(whole.fn, make)
@@ -98,15 +98,16 @@ def _compile(
     missed: list[str],
     observer: Observer | None,
     lone: bool,
+    fast: bool,
 ) -> CompiledGraph:
     """One form of the graph. Its fn returns MISS for arguments that its kernels do not fit."""
     watch = _Stopwatch(observer)
     if device == "cpu":
-        planned = plan(gm, inputs, lambda kernel: print_kernel(kernel, kernel.name, function), lone)
+        planned = plan(gm, inputs, lambda kernel: print_kernel(kernel, kernel.name, function, fast), lone)
     else:
         planned = plan(gm, inputs, lambda kernel: print_triton(kernel, kernel.name), lone)
     watch.lap("lowering", f"{len(planned.kernels)} kernels")
-    built = _build_c(planned, watch) if device == "cpu" else _build_triton(planned, device)
+    built = _build_c(planned, watch, fast) if device == "cpu" else _build_triton(planned, device)
     wrapper = planned.wrapper()
     scope = {**wrapper.constants, **built.launches, "eager": whole, "MISS": MISS, "missed": missed}
     exec(compile(wrapper.source, "<dynajit wrapper>", "exec"), scope)
@@ -122,14 +123,14 @@ class _Built:
     infos: tuple[KernelInfo, ...]
 
 
-def _build_c(planned: Plan, watch: _Stopwatch) -> _Built:
+def _build_c(planned: Plan, watch: _Stopwatch, fast: bool) -> _Built:
     kernels = [kernel for _, kernel in planned.launched]
-    file = print_file(kernels, function)
+    file = print_file(kernels, function, fast)
     if not kernels:
         return _Built("", {}, ())
     chain = toolchain()
     assert chain is not None
-    path, hit = chain.build(file.source, Store())
+    path, hit = chain.build(file.source, Store(), fast)
     addresses = load(path, file.entries, file.symbols)
     seconds = watch.lap("building", "from the cache" if hit else f"{len(file.source)} characters of C")
     launches = {

@@ -9,7 +9,7 @@ import torch
 
 from dynajit.codegen.c_loops import print_loops
 from dynajit.codegen.c_text import REGISTER, STORAGE
-from dynajit.codegen.c_tile import Tiles, is_function
+from dynajit.codegen.c_tile import Tiles
 from dynajit.codegen.functions import Function
 from dynajit.codegen.kernel import Kernel
 from dynajit.lower.ir import Origin
@@ -29,12 +29,13 @@ class CKernel:
     functions: tuple[str, ...]
 
 
-def print_kernel(kernel: Kernel, name: str, find: Callable[[str], Function | None]) -> CKernel:
+def print_kernel(kernel: Kernel, name: str, find: Callable[[str], Function | None], fast: bool = False) -> CKernel:
     """One kernel as a C function of pointers `p`, sizes and strides `z`, and the graph's numbers `s`.
 
-    `find` gives a mathematical function by name. Raises NoSpelling for what cannot be printed.
+    `find` gives a mathematical function by name. fast: functions may be inlined, and halves are rounded only where they
+    are stored. Raises NoSpelling for what cannot be printed.
     """
-    tiles = Tiles(kernel, find)
+    tiles = Tiles(kernel, find, fast)
     text = tiles.text
     text.add(f"void {name}(void *const *p, const long *z, const union number *s)")
     with text.block(""):
@@ -71,7 +72,7 @@ def _arguments(tiles: Tiles) -> None:
             product = " * ".join(f"n{i}" for i in sorted(stmt.arg)) or "1"
             text.add(f"const {REGISTER[stmt.dtype]} {names[stmt.serial]} = {product};")
             tiles.known[stmt.serial] = names[stmt.serial]
-    if any(is_function(stmt) and tiles.function(stmt).has_tail for stmt in kernel.body):
+    if any(tiles.is_function(stmt) and tiles.function(stmt).has_tail for stmt in kernel.body):
         text.add(f"const long total = {' * '.join(f'n{i}' for i in range(len(kernel.loops)))};")
         text.add("const long part = eager_part(total);")
         tiles.prelude.add("eager_part")

@@ -30,7 +30,7 @@ class CFile:
     kernels: dict[str, CKernel]
 
 
-def print_file(kernels: Sequence[Kernel], find: Callable[[str], Function | None]) -> CFile:
+def print_file(kernels: Sequence[Kernel], find: Callable[[str], Function | None], fast: bool = False) -> CFile:
     """Print kernels into one file. `find` gives a mathematical function by name; None: it does not exist here."""
     printed: dict[str, CKernel] = {}
     by_shape: dict[object, str] = {}
@@ -39,7 +39,7 @@ def print_file(kernels: Sequence[Kernel], find: Callable[[str], Function | None]
         shape = kernel.signature()
         if shape not in by_shape:
             by_shape[shape] = kernel.name
-            printed[kernel.name] = print_kernel(kernel, kernel.name, find)
+            printed[kernel.name] = print_kernel(kernel, kernel.name, find, fast)
         entries.append(by_shape[shape])
     wanted = sorted({name for kernel_ in printed.values() for name in kernel_.functions})
     functions = [function for name in wanted if (function := find(name)) is not None]

@@ -10,7 +10,7 @@ from math import prod
 
 from dynajit.codegen.c_reduce import BLOCK, Kind, kind_of
 from dynajit.codegen.c_text import REGISTER, STORAGE
-from dynajit.codegen.c_tile import Target, Tiles, is_function
+from dynajit.codegen.c_tile import FUNCTIONS, Target, Tiles
 from dynajit.codegen.kernel import Kernel, Stmt
 from dynajit.codegen.passes import Passes
 from dynajit.codegen.text import NoSpelling
@@ -24,7 +24,7 @@ FLUSH = 64  # rows: a column sums so many in float32 before it adds them to its 
 
 def cost_of(kernel: Kernel) -> int:
     """Scalar operations for one element, roughly."""
-    return sum(12 if is_function(stmt) else 4 if stmt.op in ("div", "sqrt", "rsqrt") else 1 for stmt in kernel.body)
+    return sum(12 if stmt.op in FUNCTIONS else 4 if stmt.op in ("div", "rsqrt") else 1 for stmt in kernel.body)
 
 
 def print_loops(tiles: Tiles) -> None:
@@ -82,7 +82,7 @@ def _pointwise(tiles: Tiles) -> None:
                 text.add(f"m = n{vector} - start < hi - i ? n{vector} - start : hi - i;")
             else:
                 text.add("m = hi - i;")
-            if any(is_function(stmt) for stmt in kernel.body):
+            if any(map(tiles.is_function, kernel.body)):
                 text.add(f"m = m < {BLOCK} ? m : {BLOCK};")
             index = _unravel(tiles, outer, "row") if outer else {}
             index[vector] = "start" if outer else "i"
@@ -219,7 +219,7 @@ def _scratch(tiles: Tiles, passes: Passes) -> dict[int, int]:
     ]
     for stmt in kernel.body:
         uses = [step for step, serials in enumerate(needed) if stmt.serial in serials]
-        if is_function(stmt) and tiles.vector in stmt.vary and len(uses) > 1:
+        if tiles.is_function(stmt) and tiles.vector in stmt.vary and len(uses) > 1:
             passes.first[stmt.serial] = uses[0]
             fits = [
                 k

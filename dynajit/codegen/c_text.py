@@ -113,6 +113,7 @@ EXPRESSION: dict[str, Row | dict[torch.dtype | None, str]] = {
 
 def expression(op: str, dtype: torch.dtype) -> str | None:
     """The template for an operation on operands of a dtype (halves are calculated as float32)."""
+    dtype = F32 if dtype in (BF16, F16) else dtype
     row = EXPRESSION.get(op)
     if row is None or isinstance(row, str):
         return row

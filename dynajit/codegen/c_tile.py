@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from dynajit.codegen.c_inline import INLINED
 from dynajit.codegen.c_reduce import BLOCK
 from dynajit.codegen.c_text import BF16, F16, F32, F64, PRELUDE, REGISTER, STORAGE, SUFFIX, expression, literal
 from dynajit.codegen.functions import Function
@@ -23,11 +24,6 @@ FUNCTIONS = frozenset(
     "exp expm1 exp2 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv"
     " lgamma sqrt pow atan2 hypot fmod".split()
 )
-
-
-def is_function(stmt: Stmt) -> bool:
-    """Is it computed by a call for a whole block? An exact square root is not: it is one instruction."""
-    return stmt.op in FUNCTIONS and stmt.arg != "exact"
 
 
 @dataclass(frozen=True)
@@ -45,8 +41,8 @@ class Target:
 class Tiles:
     """The state of printing one kernel: names, what is known where we are, what the file will need."""
 
-    def __init__(self, kernel: Kernel, find: Callable[[str], Function | None]) -> None:
-        self.kernel, self.find = kernel, find
+    def __init__(self, kernel: Kernel, find: Callable[[str], Function | None], fast: bool = False) -> None:
+        self.kernel, self.find, self.fast = kernel, find, fast
         self.text = Text()
         self.prelude: set[str] = set()
         self.functions: set[str] = set()
@@ -58,6 +54,13 @@ class Tiles:
         self.saving: dict[int, str] = {}  # the same, for values that the tiles at hand compute
         self.flat = ""  # where a tile starts, in elements of the whole loop nest
         self._tails: dict[int, str] = {}
+
+    def is_function(self, stmt: Stmt) -> bool:
+        """Is it computed by a call for a whole block? An exact square root is not: it is one instruction."""
+        return stmt.op in FUNCTIONS and stmt.arg != "exact" and not self.is_inlined(stmt)
+
+    def is_inlined(self, stmt: Stmt) -> bool:
+        return self.fast and stmt.op in INLINED and stmt.dtype == F32
 
     # -- a tile --------------------------------------------------------------------------------------------------
 
@@ -145,7 +148,7 @@ class Tiles:
 
     def once(self, stmt: Stmt) -> None:
         """Compute a value that is the same for the whole tile."""
-        if not is_function(stmt):
+        if not self.is_function(stmt):
             self.declare(stmt, self.expression(stmt))
             return
         name, function, type_ = self.names[stmt.serial], self.function(stmt), REGISTER[stmt.dtype]
@@ -172,7 +175,7 @@ class Tiles:
         operands, dtype = self.operands(stmt), self._operand_dtype(stmt)
         if stmt.op == "cast":
             return self._cast(stmt.dtype, operands[0], dtype)
-        template = expression(stmt.op, F32 if dtype in (BF16, F16) else dtype)
+        template = INLINED[stmt.op] if self.is_inlined(stmt) else expression(stmt.op, dtype)
         if template is None:
             raise NoSpelling(f"C has no {stmt.op} of {dtype}")
         self.need_in(template)
@@ -189,6 +192,8 @@ class Tiles:
         return stmt.dtype if stmt.op == "where" or not sources else sources[0]
 
     def _cast(self, dtype: torch.dtype, operand: str, source: torch.dtype) -> str:
+        if dtype in (BF16, F16) and self.fast:
+            return operand  # rounded where it is stored
         if dtype in (BF16, F16):
             name = "round_bf16" if dtype == BF16 else "round_f16"
             self.prelude.add(name)
@@ -252,7 +257,7 @@ class _Stages:
         self.wanted: list[dict[int, None]] = [{} for _ in range(self.last + 1)]
 
     def _calls(self, stmt: Stmt) -> bool:
-        return is_function(stmt) and stmt.serial not in self.tiles.saved
+        return self.tiles.is_function(stmt) and stmt.serial not in self.tiles.saved
 
     def run(self) -> dict[int, str]:
         """Print the loops; returns expressions of what outlives the tile."""
