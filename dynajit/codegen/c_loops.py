@@ -219,7 +219,7 @@ def _scratch(tiles: Tiles, passes: Passes) -> dict[int, int]:
     ]
     for stmt in kernel.body:
         uses = [step for step, serials in enumerate(needed) if stmt.serial in serials]
-        if tiles.is_function(stmt) and tiles.vector in stmt.vary and len(uses) > 1:
+        if stmt.op in FUNCTIONS and tiles.vector in stmt.vary and len(uses) > 1:
             passes.first[stmt.serial] = uses[0]
             fits = [
                 k

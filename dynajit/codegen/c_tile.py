@@ -60,7 +60,7 @@ class Tiles:
         return stmt.op in FUNCTIONS and stmt.arg != "exact" and not self.is_inlined(stmt)
 
     def is_inlined(self, stmt: Stmt) -> bool:
-        return self.fast and stmt.op in INLINED and stmt.dtype == F32
+        return (self.fast or stmt.arg == "inline") and stmt.op in INLINED and stmt.dtype == F32
 
     # -- a tile --------------------------------------------------------------------------------------------------
 
@@ -294,6 +294,8 @@ class _Stages:
                     continue
                 elif stage < self.stage[stmt.serial]:
                     self.wanted[stage].setdefault(serial)
+            if stmt.serial in self.tiles.saving and not self._calls(stmt):
+                self.wanted[self.stage[stmt.serial]].setdefault(stmt.serial)
         for target in self.targets:
             if target.kept or (target.reduce is not None and self._memory(target.serial) is None):
                 self.wanted[self.stage.get(target.serial, 0)].setdefault(target.serial)
@@ -311,6 +313,8 @@ class _Stages:
         return None
 
     def _new_block(self, stmt: Stmt) -> str:
+        if stmt.serial in self.tiles.saving:
+            return f"{self.tiles.names[stmt.serial]}_at"
         name = f"{self.tiles.names[stmt.serial]}_b"
         self.tiles.text.add(f"{REGISTER[stmt.dtype]} {name}[{BLOCK}];")
         return name
@@ -327,7 +331,7 @@ class _Stages:
                 operands.append(f"{name}_{'xw'[position]}")
             else:
                 operands.append(self._memory(int(arg)) or self.blocks[int(arg)])
-        result = f"{name}_at" if stmt.serial in tiles.saving else self._new_block(stmt)
+        result = self._new_block(stmt)
         tail = f", {tiles.tail(function.period, self.count)}" if function.has_tail else ""
         tiles.text.add(f"{function.name}({self.count}, {', '.join(operands)}, {result}{tail});", stmt.origin)
         self.blocks[stmt.serial] = result
