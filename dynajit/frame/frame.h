@@ -15,7 +15,7 @@
 #define DJ_GENERATOR_FLAGS (CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)
 #define DJ_SMALL 40 /* values kept on the C stack before memory is asked for */
 
-/* ---- guards.c, access.c, checks.c, tensors.c: the guard program ---- */
+/* ---- guards.c, access.c, checks.c, equal.c, tensors.c, shim.c, state.c, configure.c: the guard program ---- */
 
 typedef struct TensorSpec TensorSpec;
 
@@ -23,7 +23,8 @@ typedef struct TensorSpec TensorSpec;
 typedef struct {
     PyObject *key;      /* owned */
     PyObject *expected; /* owned; dj_missing: absent */
-    int known;          /* STATE: which callable this is, when tensors.c can answer for it */
+    int known;          /* STATE: which callable this is, if shim.c can answer for it; 0: it cannot */
+    int64_t number;     /* and the answer expected of it */
 } Expected;
 
 typedef struct {
@@ -75,6 +76,7 @@ int dj_test(Test *test, PyObject *value, PyObject *const *values);
 int dj_parse_test(Test *test, PyObject *given, Py_ssize_t node);
 void dj_free_test(Test *test);
 int dj_visit_test(Test *test, visitproc visit, void *arg);
+PyObject *dj_call_no_args(PyObject *callable);
 int dj_equal(PyObject *value, PyObject *expected);
 
 TensorSpec *dj_tensor_spec(PyObject *given);
@@ -82,8 +84,9 @@ void dj_tensor_spec_free(TensorSpec *spec);
 int dj_tensor_spec_visit(TensorSpec *spec, visitproc visit, void *arg);
 int dj_tensor_test(const TensorSpec *spec, PyObject *value);
 int dj_tensors_apart(PyObject *one, PyObject *other); /* 1: no storage in common */
-int dj_known_state(PyObject *callable);               /* 0: not known */
-int dj_state_value(int known);                        /* what a known callable would answer, as truth */
+/* Which callable this is and the number that stands for `expected`; 0: ask the callable itself. */
+int dj_known_state(PyObject *callable, PyObject *expected, int64_t *number);
+int64_t dj_state(int known); /* -1 with an exception */
 PyObject *dj_configure(PyObject *module, PyObject *torch);
 PyObject *dj_shim_active(PyObject *module, PyObject *unused);
 
@@ -174,6 +177,7 @@ typedef struct {
     PyObject *failure;     /* owned, may be NULL: with this exception */
     char *stack_end;       /* below this address the C stack is nearly used up */
     char *stack_half;      /* below this address the evaluator stops adding C frames */
+    uint64_t *dispatch_keys; /* this thread's c10::impl::raw_local_dispatch_key_set, once it was asked for */
     int off;               /* `off()` contexts entered */
     int compiling;         /* inside on_miss */
     int calls;             /* Dispatcher calls on the stack */

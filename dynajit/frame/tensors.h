@@ -1,4 +1,4 @@
-/* What tensors.c and shim.c share. */
+/* What tensors.c, shim.c, configure.c and state.c share. */
 #ifndef DYNAJIT_TENSORS_H
 #define DYNAJIT_TENSORS_H
 
@@ -28,7 +28,6 @@ typedef struct {
     PyObject *dtype, *device, *layout, *requires_grad, *shape, *itemsize;       /* attributes */
     PyObject *stride, *data_ptr, *is_conj, *is_neg, *untyped_storage;           /* methods */
     PyObject *data_ptr_name;
-    PyObject *is_grad_enabled, *is_inference_mode_enabled;
 } Torch;
 
 extern Torch dj_torch;
@@ -36,6 +35,45 @@ extern Torch dj_torch;
 int dj_tensor_sizes(PyObject *tensor, Py_ssize_t rank, int64_t *sizes);
 int dj_tensor_strides(PyObject *tensor, Py_ssize_t rank, int64_t *strides);
 int dj_tensor_address(PyObject *tensor, uintptr_t *address);
+
+typedef int32_t ShimError; /* AOTITorchError; 0: success */
+typedef void *Handle;      /* the address of an at::Tensor */
+
+typedef struct {
+    bool active;
+    Py_ssize_t offset;
+    ShimError (*get_dtype)(Handle, int32_t *);
+    ShimError (*get_device_type)(Handle, int32_t *);
+    ShimError (*get_device_index)(Handle, int32_t *);
+    ShimError (*get_layout)(Handle, int32_t *);
+    ShimError (*get_dim)(Handle, int64_t *);
+    ShimError (*get_sizes)(Handle, int64_t **);
+    ShimError (*get_strides)(Handle, int64_t **);
+    ShimError (*get_storage_offset)(Handle, int64_t *);
+    ShimError (*get_data_ptr)(Handle, void **);
+    size_t (*element_size)(int32_t);
+    bool (*requires_grad)(const void *);     /* c10::TensorImpl::requires_grad() const */
+    bool (*is_conj)(Handle);                 /* at::native::is_conj(const Tensor &) */
+    bool (*is_neg)(Handle);                  /* at::native::is_neg(const Tensor &) */
+    int32_t strided;
+} Shim;
+
+extern Shim dj_shim;
+
+/* Objects of torch and the numbers the shim uses for them. */
+enum { DJ_CODES = 64 };
+typedef struct {
+    PyObject *object; /* owned; NULL: end of the table */
+    int32_t code;
+} Code;
+typedef struct {
+    const char *name;
+    int32_t code;
+    bool known;
+} DeviceType;
+enum { DJ_DEVICES = 5 };
+extern Code dj_dtypes[DJ_CODES + 1], dj_layouts[DJ_CODES + 1];
+extern DeviceType dj_device_types[DJ_DEVICES];
 
 typedef struct {
     uintptr_t address;
@@ -51,6 +89,15 @@ bool dj_shim_facts(const TensorSpec *spec, PyObject *tensor, const int64_t **siz
 int dj_shim_address(PyObject *tensor, uintptr_t *address);
 bool dj_shim_plain(PyObject *tensor); /* neither a conjugate nor a negative view */
 bool dj_shim_storage(PyObject *tensor, ShimStorage *facts);
+
+bool dj_find_code(const Code *codes, PyObject *object, int32_t *code);
+/* 1: known; 0: the shim has no word for it; -1: exception. */
+int dj_find_device(PyObject *device, int32_t *device_type, int32_t *device_index);
+
+/* configure.c: a function that one of torch's libraries exports, or NULL. */
+void *dj_find_symbol(const char *name);
+/* state.c: which ambient states can be asked without Python. */
+void dj_find_states(PyObject *torch);
 
 #pragma GCC visibility pop
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -248,6 +250,76 @@ def test_grad_and_inference_mode_as_state() -> None:
         assert calling(grad) is None
         assert calling(inference) is None
     assert calling(grad) is not None
+
+
+AMBIENT: list[tuple[Any, Any, Any]] = [
+    (torch.is_grad_enabled, True, lambda: torch.no_grad()),
+    (torch.is_inference_mode_enabled, False, lambda: torch.inference_mode()),
+    (torch._C._is_any_autocast_enabled, False, lambda: torch.autocast("cpu")),
+    (torch._C._len_torch_function_stack, 0, lambda: torch.overrides.BaseTorchFunctionMode()),
+    (torch._C._len_torch_dispatch_stack, 0, lambda: Counting()),
+    (torch.get_default_dtype, torch.float32, lambda: default_dtype(torch.float64)),
+]
+
+
+def Counting() -> Any:  # noqa: N802
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    return Mode()
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: Any) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize(("state", "expected", "other"), AMBIENT, ids=[row[0].__name__ for row in AMBIENT])
+def test_ambient_state_is_followed_in_each_thread(state: Any, expected: Any, other: Any) -> None:
+    check = frame.Check([(-1, CONST, None, ((STATE, ((state, expected),)),))])
+    wrong = frame.Check([(-1, CONST, None, ((STATE, ((state, "other"),)),))])
+    results: list[Any] = []
+
+    def look() -> None:
+        for _ in range(2):
+            results.append(check.run(look, ()) is not None)
+            with other():
+                results.append(check.run(look, ()) is None)
+                with other():
+                    results.append(check.run(look, ()) is None)
+                results.append(check.run(look, ()) is None)
+        results.append(check.run(look, ()) is not None)
+        results.append(wrong.run(look, ()) is None)
+
+    look()
+    thread = threading.Thread(target=look)
+    with other():
+        thread.start()
+        thread.join()
+    look()
+    if state is torch.get_default_dtype:  # one for all threads
+        results = results[:10] + results[20:]
+    assert all(results)
+    assert len(results) >= 20
+
+
+def test_autocast_of_another_device_counts() -> None:
+    nodes = [(-1, CONST, None, ((STATE, ((torch._C._is_any_autocast_enabled, False),)),))]
+    assert calling(nodes) is not None
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        assert calling(nodes) is None
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+    assert calling(nodes) is not None
 
 
 def test_states_of_any_kind() -> None:
