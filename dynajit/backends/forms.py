@@ -25,9 +25,9 @@ class Forms:
         self.missed: list[str] = []
         self.current = whole
 
-    def add(self, inputs: Sequence[Any]) -> None:
-        """One more form, for arguments like these."""
-        self.forms.append(self.make(inputs, self.missed))
+    def adopt(self, inputs: Sequence[Any], form: Form) -> None:
+        """One more form, for arguments like these. From another thread, too: the last store is what calls see."""
+        self.forms.append(form)
         self._choose(inputs, len(self.forms) - 1)
 
     def call(self, *args: Any) -> tuple[Any, ...]:
@@ -54,10 +54,9 @@ class Forms:
         if len(self.forms) >= LIMIT or kind_of(args) in self.chosen:
             return False
         try:
-            self.add(args)
+            self.adopt(args, self.make(args, self.missed))
         except CompileError:
-            self.forms.append(self.whole)
-            self._choose(args, len(self.forms) - 1)
+            self.adopt(args, self.whole)
         return True
 
     def _choose(self, args: Sequence[Any], position: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,19 +17,19 @@ from dynajit.backends.eager import eager
 from dynajit.backends.forms import MISS, Form, Forms
 from dynajit.caching.key import key
 from dynajit.caching.store import Store
-from dynajit.codegen.c import print_kernel
+from dynajit.codegen.c import CKernel, print_kernel
 from dynajit.codegen.c_file import CFile, print_file
 from dynajit.codegen.kernel import Kernel, Operand
 from dynajit.codegen.plan import Plan, plan
 from dynajit.codegen.text import NoSpelling
-from dynajit.codegen.triton import print_triton
+from dynajit.codegen.triton import TritonKernel, print_triton
+from dynajit.codegen.wrapper import Wrapper
 from dynajit.errors import ToolchainError
 from dynajit.lower.from_fx import NotLowerable, device_of
-from dynajit.lower.ir import Origin
 from dynajit.options import Options
 from dynajit.runtime import gpu
 from dynajit.runtime.fast_launch import launcher
-from dynajit.runtime.launch import Binary, Launch
+from dynajit.runtime.launch import Binary
 from dynajit.runtime.load import load
 from dynajit.runtime.mathlib import function
 from dynajit.runtime.toolchain import toolchain
@@ -49,21 +51,33 @@ def native(
         why = _reason_against(gm, example_inputs, device)
         if why:
             return replace(whole, notes=(why,))
-        made: list[CompiledGraph] = []
-
-        def make(inputs: Sequence[Any], missed: list[str]) -> Form:
-            made.append(_compile(gm, inputs, device, whole.fn, missed, observer, lone, options.numerics == "fast"))
-            return made[-1].fn
-
-        forms = Forms(whole.fn, make)
-        forms.add(example_inputs)
+        make = _Maker(gm, device, whole.fn, options.numerics == "fast", lone, _Stopwatch(observer))
+        printed = make.printed(example_inputs)
+        result = replace(make.described(printed), notes=printed.notes)
+        if not printed.kernels:
+            return replace(result, fn=whole.fn)
+        forms = Forms(whole.fn, make.form)
+        if options.build == "async" and not make.is_built(printed):
+            # Until the kernels are built, eager's compute the same; a wait at exit, so that no compiler is left alone.
+            work = partial(_adopt, forms, example_inputs, make, printed)
+            threading.Thread(target=work, name="dynajit build", daemon=False).start()
+        else:
+            built, hit, seconds = make.built(printed, forms.missed)
+            forms.adopt(example_inputs, built)
+            result = replace(result, kernels=tuple(replace(k, cache_hit=hit, seconds=seconds) for k in result.kernels))
     except NotLowerable as reason:
         return replace(whole, notes=(str(reason),))
     except ToolchainError as error:
         return replace(whole, notes=(f"the kernels could not be built, so eager's run: {error}",))
-    if not made[0].kernels:
-        return replace(whole, schedule=made[0].schedule, notes=("there is nothing in the graph to make a kernel of",))
-    return replace(made[0], fn=forms.call)
+    return replace(result, fn=forms.call)
+
+
+def _adopt(forms: Forms, inputs: Sequence[Any], make: _Maker, printed: _Printed) -> None:
+    """In a thread of its own: build, then let the next call use it. A failure leaves eager's kernels in place."""
+    try:
+        forms.adopt(inputs, make.built(printed, forms.missed)[0])
+    except ToolchainError as error:
+        make.watch.lap("building", f"failed, eager's kernels stay: {error}")
 
 
 @backend("auto")
@@ -90,95 +104,109 @@ def _reason_against(gm: GraphModule, example_inputs: Sequence[Any], device: str)
     return ""
 
 
-def _compile(
-    gm: GraphModule,
-    inputs: Sequence[Any],
-    device: str,
-    whole: Form,
-    missed: list[str],
-    observer: Observer | None,
-    lone: bool,
-    fast: bool,
-) -> CompiledGraph:
-    """One form of the graph. Its fn returns MISS for arguments that its kernels do not fit."""
-    watch = _Stopwatch(observer)
-    if device == "cpu":
-        planned = plan(gm, inputs, lambda kernel: print_kernel(kernel, kernel.name, function, fast), lone)
-    else:
-        planned = plan(gm, inputs, lambda kernel: print_triton(kernel, kernel.name), lone)
-    watch.lap("lowering", f"{len(planned.kernels)} kernels")
-    built = _build_c(planned, watch, fast) if device == "cpu" else _build_triton(planned, device)
-    wrapper = planned.wrapper()
-    scope = {**wrapper.constants, **built.launches, "eager": whole, "MISS": MISS, "missed": missed}
-    exec(compile(wrapper.source, "<dynajit wrapper>", "exec"), scope)
-    report = tuple(planned.schedule.report)
-    identity = key(built.source, wrapper.source)
-    return CompiledGraph(scope["call"], built.infos, "native", (), identity, report, wrapper.source)
+@dataclass(frozen=True)
+class _Printed:
+    """A graph as text: the kernels, the file they are in (C only), and the wrapper."""
+
+    plan: Plan
+    kernels: tuple[Kernel, ...]
+    file: CFile | None
+    wrapper: Wrapper
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return () if self.kernels else ("there is nothing in the graph to make a kernel of",)
 
 
 @dataclass(frozen=True)
-class _Built:
-    source: str
-    launches: dict[str, Launch]
-    infos: tuple[KernelInfo, ...]
+class _Maker:
+    """Makes forms of one graph: text first, then machine code."""
+
+    gm: GraphModule
+    device: str
+    whole: Form
+    fast: bool
+    lone: bool
+    watch: _Stopwatch
+
+    def printed(self, inputs: Sequence[Any]) -> _Printed:
+        self.watch.start()
+        made = plan(self.gm, inputs, self._print, self.lone)
+        kernels = tuple(kernel for _, kernel in made.launched)
+        file = print_file(kernels, function, self.fast) if self.device == "cpu" else None
+        wrapper = made.wrapper()
+        self.watch.lap("lowering", f"{len(kernels)} kernels")
+        return _Printed(made, kernels, file, wrapper)
+
+    def _print(self, kernel: Kernel) -> object:
+        if self.device == "cpu":
+            return print_kernel(kernel, kernel.name, function, self.fast)
+        return print_triton(kernel, kernel.name)
+
+    def is_built(self, printed: _Printed) -> bool:
+        chain = toolchain()
+        return printed.file is None or (chain is not None and chain.cached(printed.file.source, Store(), self.fast))
+
+    def built(self, printed: _Printed, missed: list[str]) -> tuple[Form, bool, float]:
+        """The form, whether its machine code was in the cache, and how long that took."""
+        launched, hit = printed.plan.launched, False
+        self.watch.start()
+        if printed.file is None:  # Triton compiles each kernel when it is first launched
+            store = Store()
+            launches = {name: gpu.triton_launch(kernel, store, self.device) for name, kernel in launched}
+        else:
+            chain = toolchain()
+            assert chain is not None
+            path, hit = chain.build(printed.file.source, Store(), self.fast)
+            addresses = load(path, printed.file.entries, printed.file.symbols)
+            launches = {
+                name: launcher(Binary(kernel, at)) for (name, kernel), at in zip(launched, addresses, strict=True)
+            }
+        seconds = self.watch.lap("building", "from the cache" if hit else f"{len(launches)} kernels")
+        scope = {**printed.wrapper.constants, **launches, "eager": self.whole, "MISS": MISS, "missed": missed}
+        exec(compile(printed.wrapper.source, "<dynajit wrapper>", "exec"), scope)
+        return scope["call"], hit, seconds
+
+    def form(self, inputs: Sequence[Any], missed: list[str]) -> Form:
+        """A further form, when a call fits none of those there are."""
+        return self.built(self.printed(inputs), missed)[0]
+
+    def described(self, printed: _Printed) -> CompiledGraph:
+        infos: list[KernelInfo] = []
+        file = printed.file
+        for k, kernel in enumerate(printed.kernels):
+            if file is not None:
+                infos.append(_c_info(kernel, file, file.entries[k]))
+            infos.append(_triton_info(kernel, launched=file is None))
+        source = file.source if file is not None else "\n".join(info.source for info in infos)
+        identity = key(source, printed.wrapper.source)
+        report = tuple(printed.plan.schedule.report)
+        return CompiledGraph(self.whole, tuple(infos), "native", (), identity, report, printed.wrapper.source)
 
 
-def _build_c(planned: Plan, watch: _Stopwatch, fast: bool) -> _Built:
-    kernels = [kernel for _, kernel in planned.launched]
-    file = print_file(kernels, function, fast)
-    if not kernels:
-        return _Built("", {}, ())
-    chain = toolchain()
-    assert chain is not None
-    path, hit = chain.build(file.source, Store(), fast)
-    addresses = load(path, file.entries, file.symbols)
-    seconds = watch.lap("building", "from the cache" if hit else f"{len(file.source)} characters of C")
-    launches = {
-        name: launcher(Binary(kernel, address))
-        for (name, kernel), address in zip(planned.launched, addresses, strict=True)
-    }
-    infos = [_c_info(kernel, file, entry, seconds, hit) for kernel, entry in zip(kernels, file.entries, strict=True)]
-    shown = [_triton_info(kernel, launched=False) for kernel in kernels]
-    return _Built(file.source, launches, tuple(info for pair in zip(infos, shown, strict=True) for info in pair))
-
-
-def _build_triton(planned: Plan, device: str) -> _Built:
-    """Triton compiles each kernel when it is first launched."""
-    store = Store()
-    launches = {name: gpu.triton_launch(kernel, store, device) for name, kernel in planned.launched}
-    infos = tuple(_triton_info(kernel, launched=True) for _, kernel in planned.launched)
-    return _Built("\n".join(info.source for info in infos), launches, infos)
-
-
-def _c_info(kernel: Kernel, file: CFile, entry: str, seconds: float, hit: bool) -> KernelInfo:
+def _c_info(kernel: Kernel, file: CFile, entry: str) -> KernelInfo:
     printed = file.kernels[entry]
-    note = "" if entry == kernel.name else f"the same code as {entry}"
-    return _info(kernel, "c", printed.text, printed.origins, True, seconds, hit, note)
+    return _info(kernel, "c", printed, True, "" if entry == kernel.name else f"the same code as {entry}")
 
 
 def _triton_info(kernel: Kernel, launched: bool) -> KernelInfo:
     try:
-        printed = print_triton(kernel, kernel.name)
+        return _info(
+            kernel, "triton", print_triton(kernel, kernel.name), launched, "" if launched else "what a GPU would run"
+        )
     except NoSpelling as reason:
-        return _info(kernel, "triton", "", (), False, 0.0, False, str(reason))
-    note = "" if launched else "what a GPU would run"
-    return _info(kernel, "triton", printed.text, printed.origins, launched, 0.0, False, note)
+        return KernelInfo(kernel.name, "triton", "", False, note=str(reason))
 
 
-def _info(
-    kernel: Kernel,
-    language: str,
-    text: str,
-    origins: Sequence[Origin | None],
-    launched: bool,
-    seconds: float,
-    hit: bool,
-    note: str,
-) -> KernelInfo:
-    lines = tuple((n, o.position) for n, o in enumerate(origins, 1) if o is not None and o.position is not None)
+def _info(kernel: Kernel, language: str, printed: CKernel | TritonKernel, launched: bool, note: str) -> KernelInfo:
+    lines = tuple(
+        (number, origin.position)
+        for number, origin in enumerate(printed.origins, 1)
+        if origin is not None and origin.position is not None
+    )
     ops = tuple(dict.fromkeys(stmt.origin.text for stmt in kernel.body if stmt.origin is not None))
     reads, writes = (sum(map(_bytes, operands)) for operands in (kernel.inputs, kernel.outputs))
-    return KernelInfo(kernel.name, language, text, launched, lines, ops, reads, writes, seconds, hit, note)
+    return KernelInfo(kernel.name, language, printed.text, launched, lines, ops, reads, writes, note=note)
 
 
 def _bytes(operand: Operand) -> int:
@@ -187,11 +215,13 @@ def _bytes(operand: Operand) -> int:
 
 class _Stopwatch:
     def __init__(self, observer: Observer | None) -> None:
-        self.observer, self.start = observer, time.perf_counter()
+        self.observer, self.since = observer, time.perf_counter()
+
+    def start(self) -> None:
+        self.since = time.perf_counter()
 
     def lap(self, stage: str, detail: str) -> float:
-        now = time.perf_counter()
-        seconds, self.start = now - self.start, now
+        seconds = time.perf_counter() - self.since
         if self.observer is not None:
             self.observer(stage, detail, seconds)
         return seconds

@@ -6,7 +6,8 @@ import functools
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -37,20 +38,27 @@ class Toolchain:
 
     def build(self, source: str, store: Store, fast: bool = False) -> tuple[Path, bool]:
         """The shared library for a C file, and whether it was in the cache. fast: sums of products in one rounding."""
-        if fast:
-            return replace(self, flags=(*self.flags, "-ffp-contract=fast")).build(source, store)
-        name = key(source, " ".join(self.flags), self.identity, cpu(), self.run)
+        flags = (*self.flags, "-ffp-contract=fast") if fast else self.flags
+        name = self._key(source, flags)
         found = store.get(name, ".so")
         if found is not None:
             return found, True
-        return store.put(name, ".so", lambda target: self._compile(source, target), {".c": source}), False
+        texts = {".c": source}
+        return store.put(name, ".so", lambda target: self._compile(source, flags, target), texts), False
 
-    def _compile(self, source: str, target: Path) -> None:
+    def cached(self, source: str, store: Store, fast: bool = False) -> bool:
+        flags = (*self.flags, "-ffp-contract=fast") if fast else self.flags
+        return store.get(self._key(source, flags), ".so") is not None
+
+    def _key(self, source: str, flags: Sequence[str]) -> str:
+        return key(source, " ".join(flags), self.identity, cpu(), self.run)
+
+    def _compile(self, source: str, flags: Sequence[str], target: Path) -> None:
         text = target.with_suffix(".c")
         text.write_text(source)
         # -nostdlib and the OpenMP library that this process has already loaded, whatever its file is called: with a
         # second one there would be two pools of threads.
-        command = [self.command, *self.flags, str(text), "-o", str(target), "-nostdlib", self.run, *LIBRARIES]
+        command = [self.command, *flags, str(text), "-o", str(target), "-nostdlib", self.run, *LIBRARIES]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             output, _ = process.communicate()

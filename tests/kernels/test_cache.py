@@ -209,3 +209,21 @@ def test_denormals_stay() -> None:
     tiny = torch.full((6,), 1e-40)
     assert torch.equal(graph.fn(tiny)[0], tiny * 0.5 + 0.0)
     assert (tiny * 0.5 > 0).all()  # nobody turned flushing on for the whole process
+
+
+def test_building_in_the_background(folder: Path) -> None:
+    def wide(x: Any) -> Any:
+        return (torch.tanh(x * 3 - 1) * 2,)
+
+    x = torch.linspace(-1, 1, 50)
+    heard: list[str] = []
+    options = Options(backend="native", build="async")
+    graph = compile_graph(symbolic_trace(wide), (x,), options, lambda stage, detail, seconds: heard.append(stage))
+    assert graph.kernels
+    assert torch.equal(graph.fn(x)[0], wide(x)[0])
+    for _ in range(200):
+        if "building" in heard:
+            break
+        time.sleep(0.05)
+    assert torch.equal(graph.fn(x)[0], wide(x)[0])
+    assert launched(compile_graph(symbolic_trace(wide), (x,), options)).cache_hit
