@@ -448,8 +448,9 @@ dj_note_stack(Thread *thread)
         size = 512 * 1024;
         low = here - size;
     }
-    thread->stack_half = low + size / 2;
-    thread->stack_end = low + (size / 4 < reserve ? size / 4 : reserve);
+    thread->stack_low = low;
+    thread->stack_half = size / 2;
+    thread->stack_reserve = size / 4 < reserve ? size / 4 : reserve;
 }
 
 /* ---- functions of the module ---- */

@@ -51,10 +51,10 @@ fix_traceback(Thread *thread)
 static PyObject *
 dispatch_call(Thread *thread, Dispatcher *self, Turn *turn)
 {
-    if (thread->stack_end == NULL) {
+    if (thread->stack_low == NULL) {
         dj_note_stack(thread);
     }
-    if ((char *)&thread < thread->stack_end) {
+    if (dj_stack_short(thread, &thread, thread->stack_reserve)) {
         Py_DECREF(turn->func);
         PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: no C stack left for a compiled call");
         return NULL;

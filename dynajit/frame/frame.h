@@ -175,8 +175,9 @@ typedef struct {
     Frame *delegated;      /* the frame being handed to another evaluator */
     GraphCall *failed;     /* owned, may be NULL: a pure graph that failed in this turn */
     PyObject *failure;     /* owned, may be NULL: with this exception */
-    char *stack_end;       /* below this address the C stack is nearly used up */
-    char *stack_half;      /* below this address the evaluator stops adding C frames */
+    char *stack_low;       /* where the C stack ends; NULL: not asked yet */
+    size_t stack_reserve;  /* so near to it compiled calls raise RecursionError */
+    size_t stack_half;     /* so near to it the evaluator stops adding C frames */
     uint64_t *dispatch_keys; /* this thread's c10::impl::raw_local_dispatch_key_set, once it was asked for */
     int off;               /* `off()` contexts entered */
     int compiling;         /* inside on_miss */
@@ -227,6 +228,14 @@ extern PyTypeObject dj_off_type;
 extern PyMethodDef dj_hook_methods[];
 
 #pragma GCC visibility pop
+
+/* Whether the C stack ends less than `margin` below `here`. A library may have moved us to a stack of its own, of which
+   nothing is known: then it does not. */
+static inline bool
+dj_stack_short(const Thread *thread, const void *here, size_t margin)
+{
+    return (uintptr_t)here - (uintptr_t)thread->stack_low < margin;
+}
 
 static inline bool
 dj_is_tail(PyObject *obj)

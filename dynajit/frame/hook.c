@@ -133,7 +133,7 @@ evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
         thread->pass = NULL;
         return dj_delegate(thread, tstate, frame, throwflag);
     }
-    if ((char *)&code < thread->stack_half || dj_recursion_short(tstate) || dj_tracing(tstate, code)) {
+    if (dj_stack_short(thread, &code, thread->stack_half) || dj_recursion_short(tstate) || dj_tracing(tstate, code)) {
         return run_unhooked(thread, tstate, frame, throwflag);
     }
     if (throwflag || dj_frame_of_generator(frame)
