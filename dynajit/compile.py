@@ -223,23 +223,10 @@ def _compile_graph(trace: Trace, made: body.Draft, options: Options, root: CodeT
     def observe(stage: str, detail: str, seconds: float) -> None:
         events.emit(events.StageEnded(root, stage, seconds, detail))
 
-    def ready(compiled: CompiledGraph) -> Any:
-        return _restoring_grad_mode(compiled.fn) if before != after or _switches(operations) else compiled.fn
-
-    later = options.build == "async" and options.backend != "eager"
-    compiled = _backend(module, examples, _EAGER if later else options, observe, root)
-    call = frame.GraphCall(ready(compiled), _is_pure(operations), root.co_qualname)
-    record = GraphRecord(_describe_nodes(operations), module.code, compiled, call)
-
-    def build() -> None:
-        record.compiled = _backend(module, examples, options, observe, root)
-        call.fn = ready(record.compiled)  # the swap is one store; running calls finish on what they began with
-        events.emit(events.KernelsReady(root))
-
-    if later:
-        record.building = threading.Thread(target=build, name="dynajit build", daemon=True)
-        record.building.start()
-    return record
+    compiled = _backend(module, examples, options, observe, root)
+    fn = _restoring_grad_mode(compiled.fn) if before != after or _switches(operations) else compiled.fn
+    call = frame.GraphCall(fn, _is_pure(operations), root.co_qualname)
+    return GraphRecord(_describe_nodes(operations), module.code, compiled, call)
 
 
 def _backend(

@@ -60,11 +60,6 @@ class EntryAdded(Event):
 
 
 @dataclass(frozen=True)
-class KernelsReady(Event):
-    """What was built beside the running program (`build="async"`) is in use from now on."""
-
-
-@dataclass(frozen=True)
 class GuardFailed(Event):
     """words: the guard that failed, in words; why the function is compiled again."""
 

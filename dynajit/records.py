@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,18 +25,14 @@ class Break:
     where: tuple[str, int] | None
 
 
-@dataclass
+@dataclass(frozen=True)
 class GraphRecord:
-    """nodes: (name, op, target, inputs, origin, shape) of each operation.
-
-    compiled: what the backend made of it, or eager kernels while it is still at work. building: the thread that builds.
-    """
+    """nodes: (name, op, target, inputs, origin, shape) of each operation; compiled: what the backend made of it."""
 
     nodes: tuple[Any, ...]
     code: str
     compiled: CompiledGraph
     call: frame.GraphCall
-    building: threading.Thread | None = None
 
 
 @dataclass
