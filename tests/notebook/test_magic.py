@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -61,11 +62,11 @@ def test_lambdas_classes_and_instances(notebook: Any) -> None:
         "line: nn.Module = nn.Linear(2, 2)\n"
     )
     notebook.cell("x = torch.ones(2); double(x), net(x), line(x)")
-    assert [notebook.text(name).split(" ·")[0] for name in ("double", "Net.forward", "line")] == [
+    assert [notebook.text(name).split(" ·")[0] for name in ("double", "Net.forward")] == [
         "double: 1 graph",
         "Net.forward: 1 graph",
-        "line: 1 graph",
     ]
+    assert re.match(r"line: \d+ graphs? ·", notebook.text("line"))  # other tests may have compiled nn.Linear as well
     assert not compiled(notebook["Plain"].forward)
     assert isinstance(notebook["line"], notebook["nn"].Linear)
     assert sorted(notebook["line"].state_dict()) == ["bias", "weight"]
