@@ -153,6 +153,8 @@ class _Writer:
         """The call that a node stands for."""
         refer = partial(self._reference, plain=plain)
         args = [refer(arg) for arg in node.args]
+        if node in self.program.rewritten:
+            args[0] += ".clone()"
         keywords = [f"{name}={refer(arg)}" for name, arg in node.kwargs.items()]
         if node.op == "call_method":
             return f"{args[0]}.{node.target}({', '.join(args[1:] + keywords)})"
@@ -168,12 +170,11 @@ class _Writer:
     # -- statements ----------------------------------------------------------------------------------------------
 
     def _guard_gradients(self, params: list[str]) -> list[str]:
-        tensors = [node.name for node in self.program.inputs if isinstance(self.program.bound[node], Value)]
-        if not tensors:
-            return []
-        self.constants["grad_enabled"] = torch.is_grad_enabled
-        wants = " or ".join(f"{name}.requires_grad" for name in tensors)
-        return [f"if grad_enabled() and ({wants}):", f"    return eager({', '.join(params)})"]
+        """The graph as it stands, where autograd has to see it or somebody watches every operation."""
+        self.constants |= {"grad_enabled": torch.is_grad_enabled, "watchers": torch._C._len_torch_dispatch_stack}
+        wants = " or ".join(f"{node.name}.requires_grad" for node in self.program.tensors)
+        grad = f" or (grad_enabled() and ({wants}))" if wants else ""
+        return [f"if watchers(){grad}:", f"    return eager({', '.join(params)})"]
 
     def _launch(self, group: Group, helpers: list[str] | None) -> list[_Line]:
         """Call a kernel. helpers: where the text goes of what replaces it; None: the call starts again instead."""

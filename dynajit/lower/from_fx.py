@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 from dynajit.errors import LoweringError
 from dynajit.lower import ops as _rules
@@ -33,6 +33,7 @@ _FACTORIES = (
 )
 FACTORIES = frozenset(_FACTORIES.split())
 # Autograd's bookkeeping: a graph with one of these runs under eager autograd as a whole.
+IN_PLACE = frozenset((operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.iand, operator.ior))
 AUTOGRAD = frozenset(("requires_grad_", "retain_grad", "backward", "register_hook", "detach_"))
 # Where eager passes several times over memory, or starts slowly.
 SLOW = frozenset(
@@ -60,17 +61,38 @@ class NotLowerable(LoweringError):
 
 def from_fx(gm: GraphModule, example_inputs: Sequence[Any], as_they_are: Mapping[str, str] | None = None) -> Program:
     """Lower what can be lowered. as_they_are: names of nodes that have to run as they stand, with the reason."""
-    reader = _Reader(as_they_are or {}, device_of(example_inputs))
-    inputs: list[Node] = []
-    for node in gm.graph.nodes:
+    graph = _without_writes_in_place(gm.graph)
+    reader = _Reader(as_they_are or {}, device_of(example_inputs), graph is not gm.graph)
+    inputs, tensors = list[Node](), list[Node]()
+    for node in graph.nodes:
         if node.op == "placeholder":
-            reader.placeholder(node, example_inputs[len(inputs)])
+            example = example_inputs[len(inputs)]
+            reader.placeholder(node, example)
             inputs.append(node)
+            if isinstance(example, torch.Tensor):
+                tensors.append(node)
         elif node.op == "output":
-            return reader.program(inputs, node.args[0])
+            return reader.program(inputs, tensors, node.args[0])
         else:
             reader.call(node)
     raise NotLowerable("the graph has no output")
+
+
+def _without_writes_in_place(graph: Graph) -> Graph:
+    """A copy to be edited, if there is a write in place that might become a new value; else the graph itself."""
+
+    def writes(node: Node) -> bool:
+        target: Any = node.target
+        name = target if isinstance(target, str) else getattr(target, "__name__", "")
+        inplace = node.kwargs.get("inplace") is True or True in node.args
+        return (name.endswith("_") and not name.endswith("__")) or target in IN_PLACE or inplace
+
+    if not any(writes(node) for node in graph.nodes if node.op.startswith("call")):
+        return graph
+    copy = Graph()
+    output = copy.graph_copy(graph, {})
+    copy.output(output)
+    return copy
 
 
 def device_of(example_inputs: Sequence[Any]) -> str:
@@ -84,8 +106,10 @@ def device_of(example_inputs: Sequence[Any]) -> str:
 class _Reader:
     """What is known while reading a graph, node by node."""
 
-    def __init__(self, as_they_are: Mapping[str, str], device: str) -> None:
-        self.as_they_are, self.device = as_they_are, device
+    def __init__(self, as_they_are: Mapping[str, str], device: str, editable: bool) -> None:
+        self.as_they_are, self.device, self.editable = as_they_are, device, editable
+        self.fresh: dict[int, Node] = {}  # ids of tensors made here that nothing else looks at, and their nodes
+        self.copied: set[Node] = set()
         self.items: list[Item] = []
         self.bound: dict[Node, Any] = {}  # nested values, numbers, or UNKNOWN
         self.metas: dict[Node, Any] = {}  # the same with meta tensors
@@ -96,9 +120,20 @@ class _Reader:
         self.pins: dict[int, dict[int, int]] = {}
         self.kept: list[Any] = []  # so that no id is used twice
 
-    def program(self, inputs: list[Node], output: Any) -> Program:
+    def program(self, inputs: list[Node], tensors: list[Node], output: Any) -> Program:
         items, bound = tuple(self.items), self.bound
-        return Program(tuple(inputs), items, output, bound, self.strides, self.origins, self.ways, self.pins)
+        return Program(
+            inputs=tuple(inputs),
+            tensors=tuple(tensors),
+            items=items,
+            output=output,
+            bound=bound,
+            strides=self.strides,
+            origins=self.origins,
+            ways=self.ways,
+            pins=self.pins,
+            rewritten=frozenset(self.copied),
+        )
 
     def placeholder(self, node: Node, example: Any) -> None:
         if not isinstance(example, torch.Tensor):
@@ -113,7 +148,7 @@ class _Reader:
     def call(self, node: Node) -> None:
         if node.op not in ("call_function", "call_method"):
             raise NotLowerable(f"a {node.op} node")
-        if node.target in AUTOGRAD:
+        if node.target in AUTOGRAD or node.kwargs.get("requires_grad"):
             raise NotLowerable(f"{node.target} changes what autograd does")
         if node.target is torch._C._set_grad_enabled:
             self._extern(node, None, True, "switches the grad mode")
@@ -123,32 +158,74 @@ class _Reader:
             return
         if not self._may_run(node):
             self._extern(node, UNKNOWN, True, "nothing is known of this function")
+            self._share(node)
             return
         args, kwargs = tree_map(self._meta, node.args), tree_map(self._meta, node.kwargs)
         if node.target in WHOLE:
             with contextlib.suppress(NoRule, TypeError, Unsupported):
-                self._extern(node, WHOLE[node.target](*args, **kwargs), False, "eager's own kernel is the best", True)
+                result = WHOLE[node.target](*args, **kwargs)
+                self._extern(node, result, False, "eager's own kernel is the best", True)
+                self.fresh[id(result)] = node
                 return
         function = operator.methodcaller(str(node.target), *args[1:], **kwargs) if node.op == "call_method" else None
         seen = record(function, args[:1], {}) if function else record(node.target, args, kwargs)  # type: ignore[arg-type]
         self.kept.append((args, seen))
         if seen.error:
             self._extern(node, UNKNOWN, True, seen.error)
+            self._share(node)
             return
         made = {id(leaf) for call in seen.calls for leaf in leaves(call.result)} - set(self.values)
-        mutates = any(_mutated(call) - made for call in seen.calls)
-        if mutates:
+        written = set[int]().union(*map(_mutated, seen.calls)) - made
+        if written and not self._only_here(written, seen):
             self._extern(node, seen.result, True, "writes to a tensor that others may see")
+            self._share(node)
             return
         try:
             result = self._lower(node, seen)
         except Unsupported as why:
             random = any(torch.Tag.nondeterministic_seeded in call.op.tags for call in seen.calls)
-            self._extern(node, seen.result, False, str(why), again=not random)
+            self._extern(node, seen.result, bool(written), str(why), again=not random and not written)
+            self._note(node, seen)
             return
-        alias = all(call.op in VIEW_OPS for call in seen.calls)
+        alias = not written and all(call.op in VIEW_OPS for call in seen.calls)
         self.items.append(Compute(node, result, alias))
         self.bound[node], self.metas[node] = result, seen.result
+        if written:
+            self._instead(node, written.pop())
+        else:
+            self._note(node, seen)
+
+    def _only_here(self, written: set[int], seen: Record) -> bool:
+        """Is the one tensor that is written to one that this graph made and nothing else looks at? Then the write may
+        become a new value, and no read has to wait for it.
+        """
+        return self.editable and len(written) == 1 and written <= self.fresh.keys() and id(seen.result) in written
+
+    def _instead(self, node: Node, written: int) -> None:
+        """From here on, the new value stands for the tensor that was written to."""
+        before = self.fresh[written]
+        later, passed = set[Node](), False
+        for other in node.graph.nodes:
+            if passed:
+                later.add(other)
+            passed = passed or other is node
+        before.replace_all_uses_with(node, delete_user_cb=lambda user: user in later)
+        self.fresh[written] = node
+        self.copied.add(node)
+
+    def _note(self, node: Node, seen: Record) -> None:
+        """Which tensors are new and seen by nobody else, after this call."""
+        made = {id(leaf) for call in seen.calls for leaf in leaves(call.result)}
+        views = any(ret.alias_info is not None for call in seen.calls for ret in call.op._schema.returns)
+        if views or any(id(leaf) not in made for leaf in leaves(seen.result)):
+            self._share(node)
+        elif isinstance(seen.result, torch.Tensor) and any(seen.result is call.result for call in seen.calls):
+            self.fresh[id(seen.result)] = node
+
+    def _share(self, node: Node) -> None:
+        for source in node.all_input_nodes:
+            for leaf in leaves(self.metas[source]):
+                self.fresh.pop(id(leaf), None)
 
     def _may_run(self, node: Node) -> bool:
         """May this call be tried out? It must not touch the user's world: tensors are meta, so tensor code may."""

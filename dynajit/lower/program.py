@@ -40,13 +40,16 @@ Item = Extern | Compute
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """inputs: the placeholders. bound: what each node is, tensors as `Value`s.
+    """inputs: the placeholders; tensors: those that are tensors. bound: what each node is, tensors as `Value`s.
 
     By serial of a value: strides: those that eager gives it; origins: the user's operation it comes from; ways: how a
     mathematical function is called, where not as the value says; pins: sizes of a view that are written in the program.
+
+    rewritten: nodes that write in place in the user's program and make a new tensor here.
     """
 
     inputs: tuple[Node, ...]
+    tensors: tuple[Node, ...]
     items: tuple[Item, ...]
     output: Any
     bound: Mapping[Node, Any]
@@ -54,6 +57,7 @@ class Program:
     origins: Mapping[int, Origin]
     ways: Mapping[int, str]
     pins: Mapping[int, Mapping[int, int]]
+    rewritten: frozenset[Node]
 
 
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -6,6 +6,7 @@ This is the readable form, in Python. `launch.c` does the same in a tenth of the
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -68,11 +69,22 @@ def python_launch(binary: Binary) -> Launch:
     return launch
 
 
+def is_plain(tensor: Any) -> bool:
+    """Is it a tensor with memory of its own kind and nothing between: no subclass, no lazy negation, not within vmap?"""
+    return type(tensor) in PLAIN and not torch._C._dispatch_keys(tensor).raw_repr() & ~plain_keys(tensor.device.type)
+
+
+@functools.cache
+def plain_keys(device: str) -> int:
+    """The dispatch keys that a plain tensor of a kind of device may have."""
+    return torch._C._dispatch_keys(torch.empty(1, device=device)).raw_repr()
+
+
 def fits(operand: Operand, tensor: Any, device: str) -> bool:
     """Is this the kind of tensor, laid out the way, that the kernel was made for?"""
-    if type(tensor) not in PLAIN or tensor.dtype != operand.dtype or tensor.dim() != len(operand.dims):
+    if not is_plain(tensor) or tensor.dtype != operand.dtype or tensor.dim() != len(operand.dims):
         return False
-    if tensor.device.type != device or tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
+    if tensor.device.type != device:
         return False
     shape, strides = tensor.shape, tensor.stride()
     order = operand.layout

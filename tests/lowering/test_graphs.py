@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from against_eager import difference, every_kernel, source, t
 from torch.fx import Graph, GraphModule, symbolic_trace
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynajit.backends import CompiledGraph
 
@@ -411,3 +412,70 @@ def test_mutation_between_two_reads_of_a_sum() -> None:
         return (s + x.sum(), s * y)
 
     same(function, t(4, 6), t(4, 6), exact=False)
+
+
+def test_gradients_of_tensors_that_are_not_lowered() -> None:
+    def function(z: Any) -> Any:
+        return (torch.view_as_real(z) * 2 + 1,)
+
+    z = torch.randn(3, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
+    graph = compiled(function, z)
+    w = z.clone().requires_grad_()
+    assert graph.fn(w)[0].requires_grad
+
+
+def test_vmap_and_dispatch_modes_see_every_operation() -> None:
+    graph = compiled(lambda x, y: (x * y + 1,), t(4), t(4))
+    x, y = t(3, 4), t(3, 4, seed=1)
+    assert torch.equal(torch.func.vmap(lambda a, b: graph.fn(a, b)[0])(x, y), x * y + 1)
+    x, y = t(4), t(4)
+    with Counting() as counting:
+        graph.fn(x, y)
+    assert counting.calls == 2
+
+
+class Counting(TorchDispatchMode):
+    calls = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_writes_to_own_tensors_are_fused() -> None:
+    def function(x: Any, w: Any, b: Any) -> Any:
+        y = F.linear(x, w, b)
+        y.mul_(2)
+        y += 1
+        F.relu(y, inplace=True)
+        z = F.linear(y, w)
+        z.add_(y)
+        return z, y
+
+    graph = same(function, t(8, 8), t(8, 8, seed=1), t(8))
+    assert len(c_kernels(graph)) == 2
+    assert not any("nothing moves across" in line for line in graph.schedule)
+
+
+def test_writes_to_tensors_that_have_views_are_not() -> None:
+    def function(x: Any) -> Any:
+        y = x * 2 + 1
+        v = y.view(-1)
+        y.mul_(3)
+        return v + 1, y, v
+
+    same(function, t(4, 6))
+
+
+def test_a_write_after_a_read() -> None:
+    def function(x: Any, w: Any) -> Any:
+        y = x * 2
+        z = F.linear(y, w)
+        y.add_(1)
+        return z + y, y
+
+    same(function, t(4, 6), t(6, 6))

@@ -56,6 +56,8 @@ def grow(rng: random.Random, steps: int, mutate: bool) -> tuple[GraphModule, lis
             shape = values[a].shape
             wanted = [(-1,), (*shape, 1), (1, *shape), (*shape[:-1], 2, -1)][rng.randrange(4)]
             call(rng.choice(("reshape", "view")), (a, *wanted))
+        elif kind == 9 and rng.random() < 0.3:
+            call("contiguous", (a,))
         elif kind == 9 and rank > 1:
             call("transpose", (a, 0, rng.randrange(rank)))
         elif kind == 10:
