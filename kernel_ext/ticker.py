@@ -34,9 +34,12 @@ class Ticker:
         """An event of the compiler, on its thread."""
         self._last = time.monotonic()
         if kind == "CaptureStarted":
-            self._active[target.name] = (target, self._last, "capturing")
-        elif kind == "StageStarted" and target.name in self._active:
-            self._active[target.name] = (*self._active[target.name][:2], stage)
+            self._active[target.name] = (target, self._last, "")
+        elif kind == "StageEnded" and target.name in self._active:
+            _, since, done = self._active[target.name]
+            self._active[target.name] = (target, since, f"{done}{stage} ✓ ")
+        elif kind == "StageEnded":  # kernels that were built beside the program
+            self._is_dirty = True
         elif kind in ("EntryAdded", "FrameSkipped", "LimitReached"):
             self._active.pop(target.name, None)
             self._is_dirty = True
@@ -63,9 +66,9 @@ class Ticker:
                 return
 
     def _tick(self, now: float) -> None:
-        for target, since, stage in tuple(self._active.values()):
+        for target, since, done in tuple(self._active.values()):
             if now - since > AFTER:
-                self._progress(target, f"compiling: {stage} … {now - since:.1f} s (interrupt the kernel to cancel)")
+                self._progress(target, f"compiling: {done}… {now - since:.1f} s (interrupt the kernel to cancel)")
         if self._is_dirty and not self._active and now - self._last > QUIET:
             self._is_dirty = False
             self._refresh()

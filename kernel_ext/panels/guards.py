@@ -61,7 +61,10 @@ def _table(caption: str, rows: Sequence[_Row], many: bool) -> str:
 def _cells(row: _Row, many: bool) -> list[str]:
     guard = row.guard
     tint = html.TINTS["failed"] if guard.failed else "transparent"
-    mark = span("✗ failed" if guard.failed else "✓ held", f"background:{tint};padding:0 4px;border-radius:3px;white-space:nowrap")
+    mark = span(
+        "✗ failed" if guard.failed else "✓ held",
+        f"background:{tint};padding:0 4px;border-radius:3px;white-space:nowrap",
+    )
     words = span(esc(guard.words), "font-family:monospace")
     if guard.failed:
         times = "once" if guard.failed == 1 else f"{guard.failed} times"
