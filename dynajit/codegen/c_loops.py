@@ -237,10 +237,9 @@ def _scratch(tiles: Tiles, passes: Passes) -> dict[int, int]:
 
 
 def _in_parts(tiles: Tiles) -> bool:
-    kernel, passes = tiles.kernel, Passes(tiles.kernel)
+    kernel = tiles.kernel
     rows = prod(loop.hint for loop in kernel.loops if not loop.reduced)
-    stores_rows = any(passes.is_full(k) for _, k in kernel.stores)
-    return rows < FEW and len(kernel.reduced) == 1 and len(passes.reduces) == 1 and not stores_rows
+    return rows < FEW and len(kernel.reduced) == 1 and Passes(kernel).is_single
 
 
 def _parts(tiles: Tiles) -> None:

@@ -22,6 +22,11 @@ class Passes:
             self.after[stmt.serial] = below
         self.count = max([len(self.reduces), *(self.after[serial] + 1 for serial, _ in kernel.stores)])
 
+    @property
+    def is_single(self) -> bool:
+        """Is each element read once, and nothing of a row stored?"""
+        return len(self.reduces) == 1 and not any(self.is_full(k) for _, k in self.kernel.stores)
+
     def stores(self, step: int, full: bool) -> list[tuple[int, int]]:
         """(serial, output) pairs that can be stored in pass `step`; full: elements of rows, else whole rows' values."""
         return [(s, k) for s, k in self.kernel.stores if self.after[s] == step and self.is_full(k) == full]

@@ -1,13 +1,13 @@
 """The Triton printer: the loop nests of the C printer as grids of programs.
 
 A program holds a tile of XBLOCK rows by RBLOCK elements of what is reduced; elementwise kernels have rows only. Rows
-that fit are held as a whole ("persistent"); longer ones are walked in turns, once per pass. The text is made without
-Triton.
+that fit are held as a whole; longer ones are walked in turns, once per pass; few long ones are reduced in parts by one
+kernel, and a second one takes the parts together. The text is made without Triton.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -26,6 +26,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice'''
 PERSISTENT = 8192  # elements of a row that a program can hold: at 16384 it takes 162 registers with four warps
+FEW = 32  # rows: so few long ones would leave most of a GPU idle
 SMALL_INTS = (torch.int8, torch.uint8, torch.int16)
 
 
@@ -33,15 +34,16 @@ SMALL_INTS = (torch.int8, torch.uint8, torch.int16)
 class TritonKernel:
     """text: the function `name` and its helpers. origins: of its lines. arguments: their names, in order.
 
-    persistent: it holds whole rows, so RBLOCK must be at least their length. reduces: it has an RBLOCK.
+    mode: "whole": it holds whole rows, so RBLOCK must be at least their length; "looped"; or "parts": there is a second
+    function, `name_end`, and both take a buffer for each of the dtypes `parts`.
     """
 
     name: str
     text: str
     origins: tuple[Origin | None, ...]
     arguments: tuple[str, ...]
-    persistent: bool
-    reduces: bool
+    mode: str
+    parts: tuple[torch.dtype, ...] = ()
 
     @property
     def source(self) -> str:
@@ -49,14 +51,22 @@ class TritonKernel:
         return f"{HEAD}\n\n\n{self.text}\n"
 
 
-def print_triton(kernel: Kernel, name: str, persistent: bool | None = None) -> TritonKernel:
-    """One kernel as a `@triton.jit` function. persistent: None means that the example's sizes decide.
+def print_triton(kernel: Kernel, name: str, mode: str | None = None) -> TritonKernel:
+    """One kernel as a `@triton.jit` function. mode: None means that the example's sizes decide.
 
     Raises NoSpelling for what cannot be printed.
     """
-    if persistent is None:
-        persistent = prod(loop.hint for loop in kernel.loops if loop.reduced) <= PERSISTENT
-    return _Printer(kernel, name, persistent).print()
+    if mode is None:
+        rows = prod(loop.hint for loop in kernel.loops if not loop.reduced)
+        mode = mode_for(kernel, rows, prod(loop.hint for loop in kernel.loops if loop.reduced))
+    return _Printer(kernel, name, mode).print()
+
+
+def mode_for(kernel: Kernel, rows: int, length: int) -> str:
+    """How rows of a length are best walked."""
+    if not kernel.reduced or length <= PERSISTENT:
+        return "whole"
+    return "parts" if rows < FEW and Passes(kernel).is_single else "looped"
 
 
 def strides(kernel: Kernel) -> Iterator[tuple[int, int]]:
@@ -68,8 +78,8 @@ def strides(kernel: Kernel) -> Iterator[tuple[int, int]]:
 
 
 class _Printer:
-    def __init__(self, kernel: Kernel, name: str, persistent: bool) -> None:
-        self.kernel, self.name, self.persistent = kernel, name, persistent
+    def __init__(self, kernel: Kernel, name: str, mode: str) -> None:
+        self.kernel, self.name, self.mode = kernel, name, mode
         self.text = Text(indent="    ", comment="#")
         self.helpers: dict[str, None] = {}
         self.stmts = {stmt.serial: stmt for stmt in kernel.body}
@@ -81,46 +91,65 @@ class _Printer:
         self.done: set[int] = set()
 
     def print(self) -> TritonKernel:
-        with self.text.indented():
-            self._row_index()
-            if not self.inner or self.persistent:
-                self._straight()
-            else:
-                self._looped()
         numbers = [self.names[stmt.serial] for stmt in self.kernel.body if stmt.op == "scalar"]
         arguments = [*self.pointers, *(f"n{i}" for i in range(len(self.kernel.loops)))]
         arguments += [f"{self.pointers[k]}_{i}" for k, i in strides(self.kernel)] + numbers
+        reduces: list[Stmt] = []
+        if self.mode == "parts":
+            reduces = Passes(self.kernel).reduces[0]
+            arguments += [*(f"{self.names[stmt.serial]}_parts" for stmt in reduces), "part", "parts"]
+        self._function(self.name, arguments, numbers, self._first)
+        if self.mode == "parts":
+            self.text.add("")
+            self.text.add("")
+            self.done.clear()
+            self._function(f"{self.name}_end", arguments, numbers, self._end)
         head = Text(indent="    ")
         for helper in self.helpers:
             for line in ("@triton.jit", f"def {helper}(a, b):", f"    return {HELPERS[helper]}", "", ""):
                 head.add(line)
-        # A number that happens to be 1 must not become a constant of another type.
-        head.add(f"@triton.jit(do_not_specialize={numbers})" if numbers else "@triton.jit")
-        blocks = ["XBLOCK: tl.constexpr", *(["RBLOCK: tl.constexpr"] if self.inner else []), "WIDE: tl.constexpr"]
-        head.add(f"def {self.name}(")
-        for group in (self.pointers, arguments[len(self.pointers) :], blocks):
-            if group:
-                head.add(f"    {', '.join(group)},")
-        head.add("):")
         text = "\n".join([*head.lines, *self.text.lines])
         origins = (*head.origins, *self.text.origins)
-        whole = self.persistent or not self.inner
-        return TritonKernel(self.name, text, origins, tuple(arguments), whole, bool(self.inner))
+        dtypes = tuple(stmt.dtype for stmt in reduces)
+        return TritonKernel(self.name, text, origins, tuple(arguments), self.mode, dtypes)
+
+    def _function(self, name: str, arguments: list[str], numbers: list[str], body: Callable[[], None]) -> None:
+        text = self.text
+        # A number that happens to be 1 must not become a constant of another type.
+        text.add(f"@triton.jit(do_not_specialize={numbers})" if numbers else "@triton.jit")
+        blocks = ["XBLOCK: tl.constexpr", *(["RBLOCK: tl.constexpr"] if self.inner else []), "WIDE: tl.constexpr"]
+        text.add(f"def {name}(")
+        for group in (self.pointers, arguments[len(self.pointers) :], blocks):
+            if group:
+                text.add(f"    {', '.join(group)},")
+        text.add("):")
+        with text.indented():
+            text.add("pid = tl.program_id(0)")
+            text.add("if WIDE:  # offsets beyond 2**31")
+            with text.indented():
+                text.add("pid = pid.to(tl.int64)")
+            body()
+
+    def _first(self) -> None:
+        if self.mode == "whole":
+            self._row_index("pid * XBLOCK")
+            self._straight()
+        elif self.mode == "looped":
+            self._row_index("pid * XBLOCK")
+            self._looped()
+        else:
+            self._parts()
 
     # -- indices -------------------------------------------------------------------------------------------------
 
-    def _row_index(self) -> None:
-        self.text.add("pid = tl.program_id(0)")
-        self.text.add("if WIDE:  # offsets beyond 2**31")
-        with self.text.indented():
-            self.text.add("pid = pid.to(tl.int64)")
-        self.text.add(f"row = pid * XBLOCK + tl.arange(0, XBLOCK){'[:, None]' if self.inner else ''}")
+    def _row_index(self, start: str) -> None:
+        self.text.add(f"row = {start} + tl.arange(0, XBLOCK){'[:, None]' if self.inner else ''}")
         self.text.add(f"row_mask = row < {_product(self.rows)}")
         self._unravel(self.rows, "row")
 
-    def _column_index(self, start: str = "") -> None:
+    def _column_index(self, start: str = "", end: str = "") -> None:
         self.text.add(f"col = {start}tl.arange(0, RBLOCK)[None, :]")
-        self.text.add(f"col_mask = col < {_product(self.inner)}")
+        self.text.add(f"col_mask = col < {end or _product(self.inner)}")
         self._unravel(self.inner, "col")
 
     def _unravel(self, loops: list[int], flat: str) -> None:
@@ -238,15 +267,49 @@ class _Printer:
             if reduces or passes.stores(step, True):
                 self._pass(passes, step, reduces)
 
-    def _pass(self, passes: Passes, step: int, reduces: list[Stmt]) -> None:
+    def _parts(self) -> None:
+        """One part of one row for each program, into buffers."""
+        text, passes = self.text, Passes(self.kernel)
+        self._row_index("pid // parts")
+        text.add("first = pid % parts * part")
+        text.add(f"last = tl.minimum(first + part, {_product(self.inner)})")
+        for stmt in passes.row_values(0):
+            self._statement(stmt)
+        self._pass(passes, 0, passes.reduces[0], ("first", "last"))
+        for stmt in passes.reduces[0]:
+            name = self.names[stmt.serial]
+            text.add(
+                f"tl.store({name}_parts + pid + tl.arange(0, XBLOCK)[:, None], {name}, mask=row_mask)", stmt.origin
+            )
+
+    def _end(self) -> None:
+        """The parts of each row together, and what follows from them."""
+        passes = Passes(self.kernel)
+        self._row_index("pid * XBLOCK")
+        self.text.add("col = tl.arange(0, RBLOCK)[None, :]")
+        self.text.add("col_mask = col < parts")
+        for stmt in passes.reduces[0]:
+            name, other = self.names[stmt.serial], neutral(str(stmt.arg), stmt.dtype)
+            loaded = f"tl.load({name}_parts + row * parts + col, mask=row_mask & col_mask, other={other})"
+            self.text.add(f"{name} = tl.reduce({loaded}, 1, {self._helper(stmt)})[:, None]", stmt.origin)
+            self.done.add(stmt.serial)
+        for step in range(passes.count):
+            for stmt in passes.row_values(step):
+                if stmt.serial not in self.done:
+                    self._statement(stmt)
+            for serial, k in passes.stores(step, False):
+                self._store(serial, k)
+
+    def _pass(self, passes: Passes, step: int, reduces: list[Stmt], bounds: tuple[str, str] | None = None) -> None:
         text = self.text
+        first, last = bounds or ("0", _product(self.inner))
         for stmt in reduces:
             start = f"tl.full([XBLOCK, RBLOCK], {neutral(str(stmt.arg), stmt.dtype)}, {REGISTER[stmt.dtype]})"
             text.add(f"{self.names[stmt.serial]}_all = {start}", stmt.origin)
-        text.add(f"for start in range(0, {_product(self.inner)}, RBLOCK):")
+        text.add(f"for start in range({first}, {last}, RBLOCK):")
         known = set(self.done)
         with text.indented():
-            self._column_index("start + ")
+            self._column_index("start + ", last)
             needed = passes.needs(step)
             for stmt in self.kernel.body:
                 if stmt.serial in needed and stmt.serial not in self.done and stmt.op != "reduce":

@@ -18,12 +18,14 @@ import torch
 from dynajit.caching.key import key
 from dynajit.caching.store import Store
 from dynajit.codegen.kernel import Kernel
-from dynajit.codegen.triton import PERSISTENT, TritonKernel, print_triton, strides
+from dynajit.codegen.triton import PERSISTENT, TritonKernel, mode_for, print_triton, strides
 from dynajit.runtime.launch import Launch, axis_sizes, fits, loop_steps, output_strides
 
 # Eager's kernels neither flush denormals nor may a multiplication and an addition be one rounding here.
 OPTIONS = {"enable_fp_fusion": False, "enable_reflect_ftz": False}
 TILE = 4096  # elements that a program of the default number of warps holds
+PART = 65536  # elements of one of few rows that a program reduces
+MOST_PARTS = 512
 LOOPED = 2048  # elements of a long row that a program takes at a time
 
 
@@ -31,8 +33,8 @@ def available() -> bool:
     return torch.cuda.is_available() and importlib.util.find_spec("triton") is not None
 
 
-def load_kernel(printed: TritonKernel, store: Store) -> Any:
-    """The `@triton.jit` function of a kernel: Triton wants to read its source from a file."""
+def load_kernel(printed: TritonKernel, store: Store) -> tuple[Any, Any]:
+    """The `@triton.jit` functions of a kernel: Triton wants to read their source from a file."""
     source = printed.source
     path = store.put(key(source), ".py", lambda target: _write(target, source), {})
     spec = importlib.util.spec_from_file_location(f"dynajit_{path.stem}", path)
@@ -40,7 +42,7 @@ def load_kernel(printed: TritonKernel, store: Store) -> Any:
     assert spec.loader is not None
     module: ModuleType = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, printed.name)
+    return getattr(module, printed.name), getattr(module, f"{printed.name}_end", None)
 
 
 def _write(target: Path, source: str) -> None:
@@ -51,14 +53,15 @@ def triton_launch(
     kernel: Kernel, store: Store, device: str = "cuda", options: Mapping[str, Any] | None = None
 ) -> Launch:
     """A function that launches a kernel on the device of its tensors, or returns None if it does not fit them."""
-    loaded: dict[bool, Any] = {}
+    loaded: dict[str, tuple[TritonKernel, Any, Any]] = {}
     tensors = len(kernel.inputs)
     passed = supported_options() if options is None else dict(options)
 
-    def function(persistent: bool) -> Any:
-        if persistent not in loaded:
-            loaded[persistent] = load_kernel(print_triton(kernel, kernel.name, persistent), store)
-        return loaded[persistent]
+    def form(mode: str) -> tuple[TritonKernel, Any, Any]:
+        if mode not in loaded:
+            printed = print_triton(kernel, kernel.name, mode)
+            loaded[mode] = printed, *load_kernel(printed, store)
+        return loaded[mode]
 
     def launch(*args: Any) -> Any:
         given = args[:tensors]
@@ -80,12 +83,22 @@ def triton_launch(
         rows = prod(n for n, loop in zip(extents, kernel.loops, strict=True) if not loop.reduced)
         length = prod(n for n, loop in zip(extents, kernel.loops, strict=True) if loop.reduced)
         given_steps = [row[i] for k, i in strides(kernel) if (row := steps[k]) is not None]
-        blocks, warps = shape_of(kernel, rows, length)
+        printed, first, end = form(mode_for(kernel, rows, length))
         wide = any(_reach(x) >= 2**31 for x in (*given, *outputs)) or rows * length >= 2**31
-        grid = (-(-rows // blocks["XBLOCK"]),)
-        function(length <= PERSISTENT)[grid](
-            *given, *outputs, *extents, *given_steps, *args[tensors:], **blocks, WIDE=wide, num_warps=warps, **passed
-        )
+        common = (*given, *outputs, *extents, *given_steps, *args[tensors:])
+        # Triton launches on the current device and its current stream.
+        with torch.cuda.device_of(given[0]):  # type: ignore[no-untyped-call]
+            if printed.mode == "parts":
+                part = max(PART, -(-length // MOST_PARTS // LOOPED) * LOOPED)
+                parts = -(-length // part)
+                buffers = [torch.empty(rows * parts, dtype=d, device=given[0].device) for d in printed.parts]
+                common = (*common, *buffers, part, parts)
+                first[rows * parts,](*common, XBLOCK=1, RBLOCK=LOOPED, WIDE=wide, num_warps=4, **passed)
+                end[rows,](*common, XBLOCK=1, RBLOCK=_power(parts), WIDE=wide, num_warps=4, **passed)
+            else:
+                blocks, warps = shape_of(kernel, rows, length)
+                grid = (-(-rows // blocks["XBLOCK"]),)
+                first[grid](*common, **blocks, WIDE=wide, num_warps=warps, **passed)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     return launch

@@ -70,7 +70,7 @@ def python_launch(binary: Binary) -> Launch:
 
 
 def is_plain(tensor: Any) -> bool:
-    """Is it a tensor with memory of its own kind and nothing between: no subclass, no lazy negation, not within vmap?"""
+    """Is it a tensor that is what its memory says: no subclass, no lazy negation, not within vmap?"""
     return type(tensor) in PLAIN and not torch._C._dispatch_keys(tensor).raw_repr() & ~plain_keys(tensor.device.type)
 
 

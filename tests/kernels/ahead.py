@@ -45,19 +45,25 @@ APPROXIMATE = re.compile(r"div\.(full|approx)|\bsqrt\.approx|(rsqrt\.approx|add|
 WITH_FMA = ("exp", "tanh", "sin", "log", "log1p", "div", "rsqrt", "reciprocal", "fma")
 
 
-def compile_kernel(kernel: Kernel, target: GPUTarget, store: Store) -> Any:
+def compile_kernel(kernel: Kernel, target: GPUTarget, store: Store) -> list[Any]:
+    """The compiled functions of a kernel: one, or two where rows are reduced in parts."""
     printed = print_triton(kernel, kernel.name)
-    function = load_kernel(printed, store)
+    functions = [function for function in load_kernel(printed, store) if function is not None]
     rows = prod(loop.hint for loop in kernel.loops if not loop.reduced)
     length = prod(loop.hint for loop in kernel.loops if loop.reduced)
     blocks, warps = shape_of(kernel, rows, length)
+    if printed.mode == "parts":
+        blocks, warps = {"XBLOCK": 1, "RBLOCK": 2048}, 4
     constants = {**blocks, "WIDE": False}
     pointers = [POINTER[operand.dtype] for operand in kernel.operands]
     kinds = dict.fromkeys(printed.arguments, "i32") | dict(zip(printed.arguments, pointers, strict=False))
+    buffers = [name for name in printed.arguments if name.endswith("_parts")]
+    kinds |= {name: POINTER[dtype] for name, dtype in zip(buffers, printed.parts, strict=True)}
     signature = kinds | dict.fromkeys(constants, "constexpr")
     divisible = {(i,): [["tt.divisibility", 16]] for i in range(len(pointers))}
-    source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=divisible)
-    return triton.compile(source, target=target, options={"num_warps": warps, **options(target)})
+    chosen = {"num_warps": warps, **options(target)}
+    sources = [ASTSource(fn=f, signature=signature, constexprs=constants, attrs=divisible) for f in functions]
+    return [triton.compile(source, target=target, options=chosen) for source in sources]
 
 
 def options(target: GPUTarget) -> dict[str, Any]:
@@ -86,13 +92,13 @@ def registers_of(compiled: Any, folder: Path) -> tuple[int, int]:
 def look_at(case: Case, target: GPUTarget, folder: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"registers": 0, "spills": 0, "approximate": False, "fused": False}
     for kernel in kernels_of(case):
-        compiled = compile_kernel(kernel, target, Store(folder))
-        registers, spills = registers_of(compiled, folder)
-        row["registers"], row["spills"] = max(row["registers"], registers), row["spills"] + spills
-        ptx = compiled.asm.get("ptx", "")
         own = not any(stmt.op in WITH_FMA for stmt in kernel.body)
-        row["approximate"] = row["approximate"] or bool(APPROXIMATE.search(ptx))
-        row["fused"] = row["fused"] or (own and "fma." in ptx)
+        for compiled in compile_kernel(kernel, target, Store(folder)):
+            registers, spills = registers_of(compiled, folder)
+            row["registers"], row["spills"] = max(row["registers"], registers), row["spills"] + spills
+            ptx = compiled.asm.get("ptx", "")
+            row["approximate"] = row["approximate"] or bool(APPROXIMATE.search(ptx))
+            row["fused"] = row["fused"] or (own and "fma." in ptx)
     return row
 
 

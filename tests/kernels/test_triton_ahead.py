@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-QUICK = ("light", "light_bf16", "softmax", "layer_norm", "functions", "nan", "gaps")
+QUICK = ("light", "light_bf16", "softmax", "layer_norm", "functions", "nan", "gaps", "one_sum")
 SLOW = ("softmax_long", "softmax_columns", "sums", "sum_all_dims", "double", "integers", "any_all", "broadcast")
 
 

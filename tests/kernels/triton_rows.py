@@ -68,6 +68,8 @@ CASES = [
     Case("layer_norm_long", lambda x: (F.layer_norm(x, (9000,)),), (t(3, 9000),), exact=False),
     Case("rms_norm", rms_norm, (t(30, 64), t(30, 64, seed=1), t(64)), exact=False),
     Case("sums", lambda x: (x.sum(-1), x.mean(0), x.amax(-1), x.sum()), (t(33, 70),), exact=False),
+    Case("few_long_rows", lambda x, y: ((x * y).sum(-1), (x * 2).amax(-1)), (t(3, 90000), t(90000)), exact=False),
+    Case("one_sum", lambda x: ((x * x).mean(), ((x * 2) > 5.9).any()), (t(300, 400),), exact=False),
     Case("sum_all_dims", lambda x: (x.sum((0, 2)), x.var(1)), (t(5, 6, 70),), exact=False),
     Case("nan_in_max", lambda x: (x.view(9, 7).amax(1), x.view(9, 7).amin(0)), (NAN,)),
     Case("any_all", lambda x: ((x > 0).any(1), (x > 0).all(0), x.sum(1)), (t(9, 20, dtype=I64),)),
