@@ -51,6 +51,7 @@ def _first_call(made: Any, target: Target, give_back: Any) -> Any:
         target.heard += 1
         return found
 
+    call.__compiled__ = made  # type: ignore[attr-defined]
     return call
 
 

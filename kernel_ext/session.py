@@ -167,7 +167,7 @@ class Session:
         function = function_of(made)
         if function is None:
             return made
-        target = Target(shown or name, made, function, run.cell, run.options)
+        target = Target(shown or name, made, function, run.cell, run.options, run=run)
         if any(line for line in run.cell.lines) and self._is_in_cell(function, run.cell):
             run.cell.files.add(function.__code__.co_filename)
             self.cells.defines(run.cell, function)
@@ -215,7 +215,7 @@ class Session:
             print(f"%%compile: --warm {text} failed: {type(error).__name__}: {error}")
 
     def _bind(self, run: Run) -> None:
-        reports = [target.fresh_report() for target in run.targets.values()]
+        reports = [target.report or target.fresh_report() for target in run.targets.values()]
         self.shell.user_ns[run.options.out] = reports[0] if len(reports) == 1 else reports
 
     def is_terminal(self) -> bool:
@@ -262,7 +262,9 @@ class Session:
         for target in tuple(self.targets.values()):
             heard = target.heard
             # entries that come back for an unchanged cell make no event, so who still waits is asked after each cell
-            if target.card is None or (target.shown == heard and not (is_last and target.is_waiting)):
+            if target.card is None and not target.options.out:
+                continue
+            if target.shown == heard and not (is_last and target.is_waiting):
                 continue
             try:
                 self._show(target)
@@ -270,15 +272,18 @@ class Session:
                 if is_last:
                     raise
                 continue  # the compiler was at work on the same record: the next tick, or the end of the cell
-            target.shown = heard
 
     def _show(self, target: Target) -> None:
-        assert target.card is not None
+        heard = target.heard
         with self._lock:
-            target.card.report()
+            if target.card is None:
+                target.fresh_report()
+            else:
+                target.card.report()
+        target.shown = heard
         self._note_inlined(target)
-        if target.options.out and self.shell.user_ns.get(target.options.out) is not None:
-            self.shell.user_ns[target.options.out] = target.report
+        if target.run is not None and target.options.out in self.shell.user_ns:
+            self._bind(target.run)
 
     def _note_inlined(self, source: Target) -> None:
         """A helper that others inline is never called by itself: its card says where it is."""

@@ -14,6 +14,7 @@ from kernel_ext.cells import Cell
 if TYPE_CHECKING:
     from dynajit.report import Report
     from kernel_ext.card import Card
+    from kernel_ext.session import Run
 
 
 @dataclass
@@ -33,6 +34,7 @@ class Target:
     heard: int = 0
     shown: int = -1
     checked: str = ""
+    run: Run | None = None
     inlined: str = ""
 
     @property
@@ -70,4 +72,5 @@ def is_compiled(value: Any) -> bool:
     if late.is_module(value) or late.is_module_class(value):
         value = getattr(value, "forward", None)
     value = getattr(value, "__func__", value)
+    value = getattr(value, "__compiled__", value)  # its first call is still to be checked
     return type(value).__name__ == "Dispatcher" and type(value).__module__.startswith("dynajit")

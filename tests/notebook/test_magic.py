@@ -239,6 +239,15 @@ def test_check_compares_with_eager(notebook: Any, capsys: Any) -> None:
     assert notebook["x"].tolist() == [2.0, 2.0, 2.0]
 
 
+def test_check_of_a_module_compiles_it_once(notebook: Any) -> None:
+    notebook.cell("%%compile --check\nclass M(nn.Module):\n    def forward(self, x):\n        return x.sin()\nm = M()")
+    assert [card["text/plain"].split(":")[0] for card in notebook.cards] == ["M.forward"]
+    notebook.cell("m(torch.ones(2))")
+    assert "✓ check" in notebook.text("M.forward")
+    assert compiled(notebook["M"].forward)
+    assert notebook.shell.display_pub.updates == 1
+
+
 def test_fullgraph_says_where_and_what_to_try(notebook: Any, capsys: Any) -> None:
     notebook.cell("%%compile --fullgraph\ndef f(x):\n    if x.sum() > 0:\n        return x\n    return -x")
     notebook.cell("f(torch.ones(2))", fails=True)
@@ -250,6 +259,10 @@ def test_out_view_quiet_and_dynamic(notebook: Any) -> None:
     notebook.cell("%%compile -o r --quiet\ndef f(x):\n    return x + 1\nf(torch.ones(2))")
     assert notebook.cards == []
     assert notebook["r"].headline().startswith("f: 1 graph")
+    notebook.cell("%%compile -q -o both\ndef f(x):\n    return x + 1\ndef g(x):\n    return x - 1")
+    assert [report.status for report in notebook["both"]] == ["waiting", "waiting"]
+    notebook.cell("g(torch.ones(2))")
+    assert [report.status for report in notebook["both"]] == ["waiting", "compiled"]
     notebook.cell("%%compile --view text -d on -b eager\ndef g(x):\n    return x + 1\ng(torch.ones(2))")
     assert list(notebook.card("g")) == ["text/plain"]
     assert notebook.cell("%compile show g") is None
