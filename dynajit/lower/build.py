@@ -18,6 +18,18 @@ INTS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 SUPPORTED = frozenset((*FLOATS, *INTS, torch.bool))
 
 
+# How eager gets a mathematical function; the `arg` of its value.
+FUNCTION_WAYS = {
+    "vml": "through vml.h, for whole arrays",
+    "sleef": "by SLEEF, all elements",
+    "vec": "inside a vectorised kernel: SLEEF for whole vectors, libm for what is left at the end of a thread's part",
+    "vech": "the same for half types, whose vectors hold twice as many",
+    "std": "by libm, all elements",
+    "inline": "our own, because eager's cannot be called for a block",
+    "exact": "by one instruction",
+}
+
+
 class Unsupported(Exception):
     """This call has no lowering for these arguments; the torch-level call runs as it is."""
 
@@ -140,3 +152,26 @@ def lift(operand: Operand, common: torch.dtype, inside: torch.dtype) -> Operand:
 
 def _rounded(number: float, dtype: torch.dtype) -> float:
     return float(torch.tensor(number, dtype=dtype))
+
+
+def vec(name: str, *xs: Operand) -> Value:
+    """A mathematical function as a vectorised kernel calls it (see `FUNCTION_WAYS`)."""
+    return op(name, *xs, arg="vec")
+
+
+def not_bool(x: Value) -> Value:
+    if x.dtype == torch.bool:
+        raise Unsupported("not for bool")
+    return x
+
+
+def float_only(x: Value) -> Value:
+    if x.dtype not in FLOATS:
+        raise Unsupported("floats only")
+    return x
+
+
+def floats_only(*xs: Operand) -> tuple[Operand, ...]:
+    if not common_dtype(xs).is_floating_point:
+        raise Unsupported("floats only")
+    return xs

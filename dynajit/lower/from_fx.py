@@ -342,7 +342,7 @@ def _value(values: dict[int, Value], leaf: Any) -> Any:
 
 
 def _way(call: Call) -> str:
-    """How an elementwise kernel of eager calls a mathematical function (see lower/ops/pointwise.py)."""
+    """How an elementwise kernel of eager calls a mathematical function (`FUNCTION_WAYS`)."""
     result = next(leaf for leaf in leaves(call.result) if isinstance(leaf, torch.Tensor))
     operands = [leaf for leaf in leaves(call.args) if isinstance(leaf, torch.Tensor)]
     if any(1 not in operand.stride() for operand in operands if operand.numel() > 1):

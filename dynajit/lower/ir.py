@@ -37,7 +37,7 @@ class Value:
 
     buffer: the `Buffer`; scalar: the name of the graph's number; const, full, like: a Python number;
     count: dimensions of its operand; permute: the order of dimensions; reduce: (kind, dimensions), which are kept;
-    a mathematical function: how eager computes it (see `lower/ops/pointwise.py`).
+    a mathematical function: how eager computes it (`FUNCTION_WAYS`).
     serial: creation order, which is program order.
     """
 

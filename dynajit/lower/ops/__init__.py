@@ -1,5 +1,14 @@
 """The lowerings, by theme. Importing this package fills the table."""
 
-from dynajit.lower.ops import creation, normalization, pointwise, reduction, view
+from dynajit.lower.ops import (
+    activation,
+    arithmetic,
+    comparison,
+    conversion,
+    creation,
+    normalization,
+    reduction,
+    view,
+)
 
-__all__ = ["creation", "normalization", "pointwise", "reduction", "view"]
+__all__ = ["activation", "arithmetic", "comparison", "conversion", "creation", "normalization", "reduction", "view"]

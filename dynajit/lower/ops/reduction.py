@@ -10,7 +10,7 @@ import torch
 from dynajit.lower.build import FLOATS, Unsupported, cast, op, opmath
 from dynajit.lower.ir import Value
 from dynajit.lower.lowering import TABLE, lowering
-from dynajit.lower.ops.pointwise import copy
+from dynajit.lower.ops.conversion import copy
 
 aten: Any = torch.ops.aten
 Dims = Sequence[int] | int | None
