@@ -26,7 +26,7 @@ from dynajit.trace import Broke, Returned, Trace
 from dynajit.values.base import NULL, Handle, Lazy, Value
 from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue, existing_cell
-from dynajit.values.constant import Constant
+from dynajit.values.constant import Constant, SymbolicNumber
 from dynajit.values.dict_instance import DictInstance, builtin_call
 from dynajit.values.exception import construct
 from dynajit.values.function import Callee
@@ -65,6 +65,7 @@ class Machine:
         self.jump: Any = None
         self.inputs: dict[int, tuple[TensorValue, Any]] = {}
         self.input_sources: dict[Any, tuple[Source, Any]] = {}
+        self.symbolic: dict[Source, SymbolicNumber] = {}
         self.handles: dict[int, tuple[Any, Value]] = {}
         self.born: dict[int, int] = {}
         self.visited: dict[tuple[str, int], int] = {}
@@ -146,11 +147,13 @@ class Machine:
     def _break(self, frame: Frame, error: GraphBreak) -> Broke:
         mark = self._mark
         assert mark is not None
-        if mark.handled:  # the exception being handled exists only here: go back to before it was raised
-            assert self._calm is not None
-            mark = self._calm
         instr = frame.program.body[mark.at]
         assert isinstance(instr, Instr)
+        if mark.handled or instr.op == "RERAISE":  # the exception exists only here: go back to before it was raised
+            assert self._calm is not None
+            mark = self._calm
+            instr = frame.program.body[mark.at]
+            assert isinstance(instr, Instr)
         self.heap.roll_back(mark.heap)
         self.recorder.roll_back(mark.nodes)
         for guard in self.guards[mark.guards :]:
@@ -246,7 +249,7 @@ class Machine:
         region = frame.program.regions[frame.at]
         if region is None:
             return False
-        if root and not frame.handled:
+        if root and not frame.handled and frame.instr.op != "RERAISE":  # the same exception goes on
             mark = self._mark
             assert mark is not None
             self._calm = Mark(mark.at, mark.stack, dict(frame.locals), mark.heap, mark.nodes, mark.guards,

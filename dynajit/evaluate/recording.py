@@ -73,11 +73,16 @@ def symbolic_number(m: Machine, obj: Any, source: Source) -> Value | None:
     wanted = source in m.numbers or (m.all_numbers and isinstance(source, Local))
     if not wanted or (isinstance(obj, float) and not math.isfinite(obj)):
         return None
+    known = m.symbolic.get(source)
+    if known is not None and m.recorder.is_alive(known.node):
+        return known
     m.guard(source, "TYPE_IS", type(obj))
     node = m.recorder.placeholder(source.text, m.origin())
     node.meta["val"] = obj
     m.input_sources[node] = (source, obj)
-    return SymbolicNumber(node, obj, ((source, obj),), "v", source=source)
+    made = SymbolicNumber(node, obj, ((source, obj),), "v", source=source)
+    m.symbolic[source] = made
+    return made
 
 
 def specialise(m: Machine, value: Value) -> Value:

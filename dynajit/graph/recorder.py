@@ -43,7 +43,7 @@ class Recorder:
     def placeholder(self, name: str, origin: Origin) -> fx.Node:
         """A new input, behind the inputs that are there already."""
         anchor = self._last_input
-        clean = re.sub(r"\W+", "_", name).strip("_") or "arg"
+        clean = self._free(re.sub(r"\W+", "_", name).strip("_") or "arg")
         if anchor is not None:
             with self.graph.inserting_after(anchor):
                 node = self.graph.placeholder(clean)
@@ -54,6 +54,15 @@ class Recorder:
             node = self.graph.placeholder(clean)
         self._last_input = node
         return self._keep(node, origin)
+
+    def _free(self, name: str) -> str:
+        """A parameter name that no other input has: fx takes it as it stands."""
+        taken = {node.target for node in self.nodes if node.op == "placeholder"}
+        unique, count = name, 1
+        while unique in taken:
+            count += 1
+            unique = f"{name}_{count}"
+        return unique
 
     def call(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin) -> fx.Node:
         return self._keep(self.graph.create_node(op, target, tuple(args), dict(kwargs)), origin)
