@@ -290,7 +290,8 @@ find_torch(PyObject *torch)
         {&dj_torch.dtype, "dtype"}, {&dj_torch.device, "device"}, {&dj_torch.layout, "layout"},
         {&dj_torch.requires_grad, "requires_grad"}, {&dj_torch.shape, "shape"}, {&dj_torch.itemsize, "itemsize"},
         {&dj_torch.stride, "stride"}, {&dj_torch.data_ptr, "data_ptr"}, {&dj_torch.is_conj, "is_conj"},
-        {&dj_torch.is_neg, "is_neg"}, {&dj_torch.untyped_storage, "untyped_storage"},
+        {&dj_torch.is_neg, "is_neg"}, {&dj_torch.is_contiguous, "is_contiguous"},
+        {&dj_torch.untyped_storage, "untyped_storage"},
     };
     if (find(core, "TensorBase", &dj_torch.tensor_base) < 0
         || find(torch, "Tensor", &dj_torch.tensor_type) < 0

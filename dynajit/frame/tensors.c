@@ -156,6 +156,13 @@ parse_spec(TensorSpec *spec, PyObject *given)
     spec->dtype = Py_NewRef(dtype);
     spec->device = Py_NewRef(device);
     spec->layout = Py_NewRef(layout);
+    PyObject *is_complex = PyObject_GetAttrString(dtype, "is_complex");
+    if (is_complex == NULL) {
+        PyErr_Clear();
+        return wrong_spec("the second item is a dtype");
+    }
+    spec->complex = is_complex == Py_True;
+    Py_DECREF(is_complex);
     spec->sizes = parse_numbers(shape, &spec->rank);
     if (spec->sizes == NULL || spec->rank > DJ_RANK) {
         return wrong_spec("the rank is too high");
@@ -274,7 +281,10 @@ test_by_getters(const TensorSpec *spec, PyObject *tensor)
     if (same != 1 || !sizes_fit(spec, sizes)) {
         return same == 1 ? 0 : same;
     }
-    if (spec->strides != NULL || (spec->flags & DJ_CONTIGUOUS)) {
+    if (spec->strides == NULL) {
+        return spec->flags & DJ_CONTIGUOUS ? says(dj_torch.is_contiguous, tensor) : 1;
+    }
+    if (spec->rank > 0) {
         same = dj_tensor_strides(tensor, spec->rank, strides);
         if (same != 1 || !strides_fit(spec, sizes, strides)) {
             return same == 1 ? 0 : same;
@@ -302,12 +312,12 @@ aligned(PyObject *tensor)
 }
 
 static int
-plain(PyObject *tensor)
+plain(const TensorSpec *spec, PyObject *tensor)
 {
     if (dj_shim_usable(tensor)) {
         return dj_shim_plain(tensor);
     }
-    const int conj = says(dj_torch.is_conj, tensor);
+    const int conj = spec->complex ? says(dj_torch.is_conj, tensor) : 0;
     const int neg = conj == 0 ? says(dj_torch.is_neg, tensor) : 0;
     return conj < 0 || neg < 0 ? -1 : !conj && !neg;
 }
@@ -323,7 +333,7 @@ dj_tensor_test(const TensorSpec *spec, PyObject *value)
         same = aligned(value);
     }
     if (same == 1 && (spec->flags & DJ_PLAIN)) {
-        same = plain(value);
+        same = plain(spec, value);
     }
     return same;
 }

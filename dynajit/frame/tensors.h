@@ -18,6 +18,7 @@ struct TensorSpec {
     Py_ssize_t rank;
     int64_t *sizes;                     /* owned memory; DJ_ANY: at least 2 */
     int64_t *strides;                   /* owned memory, may be NULL; DJ_ANY: any */
+    bool complex;                       /* only these can be conjugate views */
     bool by_shim;                       /* the numbers below are what the shim answers */
     int32_t dtype_code, device_type, device_index, layout_code;
 };
@@ -26,7 +27,7 @@ struct TensorSpec {
 typedef struct {
     PyObject *tensor_base, *tensor_type, *parameter_type;
     PyObject *dtype, *device, *layout, *requires_grad, *shape, *itemsize;       /* attributes */
-    PyObject *stride, *data_ptr, *is_conj, *is_neg, *untyped_storage;           /* methods */
+    PyObject *stride, *data_ptr, *is_conj, *is_neg, *is_contiguous, *untyped_storage; /* methods */
     PyObject *data_ptr_name;
 } Torch;
 
