@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from dynajit import content, frame, summary, tracebacks
-from dynajit.compile import _DISABLED, on_miss
+from dynajit.compile import _DISABLED, observe_frames, on_miss
 from dynajit.errors import OptionError
 from dynajit.markers import graph_break, is_compiling
 from dynajit.options import Options, intern
@@ -24,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 frame.configure(torch)
 frame.set_code_equal(content.same_code)
 frame.set_traceback_fixer(tracebacks.clean)
+frame.set_observer(observe_frames)
 frame.set_reducer(lambda compiled: compiled.__qualname__)  # found again by its name, as functions are
 
 

@@ -226,7 +226,10 @@ def _compile_graph(trace: Trace, made: body.Draft, options: Options, root: CodeT
     compiled = _backend(module, examples, options, observe, root)
     fn = _restoring_grad_mode(compiled.fn) if before != after or _switches(operations) else compiled.fn
     call = frame.GraphCall(fn, _is_pure(operations), root.co_qualname)
-    return GraphRecord(_describe_nodes(operations), module.code, compiled, call)
+    _GRAPH_OWNERS[id(call)] = weakref.ref(root)
+    record = GraphRecord(_describe_nodes(operations), module.code, compiled, call)
+    weakref.finalize(record, _GRAPH_OWNERS.pop, id(call), None).atexit = False
+    return record
 
 
 def _backend(
@@ -354,6 +357,17 @@ def _start_line(program: Program) -> int | None:
 
 
 # ---- when it is compiled again ----
+def observe_frames(what: str, subject: Any, detail: Any) -> None:
+    """The frame hook tells of what it does on its own."""
+    if what == "graph failed" and isinstance(subject, frame.GraphCall):
+        code = _GRAPH_OWNERS.get(id(subject), lambda: None)()
+        if code is not None:
+            events.emit(events.GraphFailed(code, f"{type(detail).__name__}: {detail}"))
+
+
+_GRAPH_OWNERS: dict[int, weakref.ref[CodeType]] = {}
+
+
 def _explain_miss(
     func: FunctionType, args: tuple[Any, ...], mine: Sequence[frame.Entry], record: Record, options: Options
 ) -> None:

@@ -60,6 +60,13 @@ class EntryAdded(Event):
 
 
 @dataclass(frozen=True)
+class GraphFailed(Event):
+    """A graph raised `error`, so Python runs the frame from its start; what it raises then is what the user sees."""
+
+    error: str
+
+
+@dataclass(frozen=True)
 class GuardFailed(Event):
     """words: the guard that failed, in words; why the function is compiled again."""
 

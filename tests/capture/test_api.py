@@ -279,6 +279,15 @@ def test_a_traceback_is_the_users():
         assert caught.traceback[-1].lineno + 1 == f.__code__.co_firstlineno + 3
 
 
+def test_a_graph_that_fails_is_told():
+    seen = []
+    f = dynajit.compile(lambda x, i: x[i] + 1, backend="eager")
+    with events.subscribed(seen.append), pytest.raises(IndexError):
+        f(T(3), torch.tensor([5]))
+    assert [event.error.split(":")[0] for event in seen if isinstance(event, events.GraphFailed)] == ["IndexError"]
+    assert dynajit.report(f).graphs[0].failures == 1
+
+
 def test_events_tell_what_happened():
     seen = []
     with events.subscribed(seen.append):
