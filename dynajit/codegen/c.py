@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import torch
 
+from dynajit.codegen import c_cascade as _cascade
 from dynajit.codegen.c_loops import print_loops
 from dynajit.codegen.c_text import REGISTER, STORAGE
 from dynajit.codegen.c_tile import Tiles
 from dynajit.codegen.functions import Function
 from dynajit.codegen.kernel import Kernel
 from dynajit.lower.ir import Origin
+
+_ = _cascade  # imported for the text that it adds to the prelude
 
 
 @dataclass(frozen=True)

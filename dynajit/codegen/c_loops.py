@@ -1,6 +1,7 @@
 """The loops around tiles, by the kind of kernel: elementwise, along rows, down columns, or few long rows in parts.
 
-No order of additions depends on the number of threads: a row is summed by one thread, or in parts of a fixed length.
+No order of additions depends on the number of threads: a row is summed by one thread in eager's order, or in parts of a
+fixed length.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import contextlib
 from math import prod
 
 from dynajit.codegen.c_reduce import BLOCK, Kind, kind_of
-from dynajit.codegen.c_text import REGISTER, STORAGE
+from dynajit.codegen.c_text import REGISTER, STORAGE, SUFFIX
 from dynajit.codegen.c_tile import FUNCTIONS, Target, Tiles
 from dynajit.codegen.kernel import Kernel, Stmt
 from dynajit.codegen.passes import Passes
@@ -178,8 +179,15 @@ def _row_pass(tiles: Tiles, passes: Passes, step: int, index: dict[int, str], ar
     full = passes.stores(step, True)
     if not reduces and not full:
         return
+    cascades = {} if around else {s.serial: SUFFIX[s.dtype] for s in reduces if _is_float_sum(s)}
     for stmt in reduces:
-        text.add(f"{_kind(stmt).accumulator} {tiles.names[stmt.serial]} = {_kind(stmt).start};", stmt.origin)
+        if stmt.serial in cascades:
+            name, suffix = tiles.names[stmt.serial], cascades[stmt.serial]
+            tiles.prelude.add(f"cascade_{suffix}")
+            text.add(f"struct sum_{suffix} {name}_sum;", stmt.origin)
+            text.add(f"sum_start_{suffix}(&{name}_sum, n{vector});", stmt.origin)
+        else:
+            text.add(f"{_kind(stmt).accumulator} {tiles.names[stmt.serial]} = {_kind(stmt).start};", stmt.origin)
     inside = dict(index)
     with contextlib.ExitStack() as stack:
         for i in around:
@@ -189,16 +197,32 @@ def _row_pass(tiles: Tiles, passes: Passes, step: int, index: dict[int, str], ar
         text.add(f"m = n{vector} - start < {BLOCK} ? n{vector} - start : {BLOCK};")
         inside[vector] = "start"
         tiles.flat = "" if around else f"r * n{vector} + start" if index else "start"
-        _block_reduce(tiles, reduces, full, inside)
+        _block_reduce(tiles, reduces, full, inside, cascades)
     for stmt in reduces:
-        _reduced_value(tiles, stmt, tiles.names[stmt.serial])
+        name = tiles.names[stmt.serial]
+        if stmt.serial in cascades:
+            text.add(
+                f"const {REGISTER[stmt.dtype]} {name} = sum_end_{cascades[stmt.serial]}(&{name}_sum);", stmt.origin
+            )
+            tiles.known[stmt.serial] = name
+        else:
+            _reduced_value(tiles, stmt, name)
 
 
-def _block_reduce(tiles: Tiles, reduces: list[Stmt], full: list[tuple[int, int]], index: dict[int, str]) -> None:
+def _is_float_sum(stmt: Stmt) -> bool:
+    return stmt.arg == "sum" and stmt.dtype in SUFFIX and stmt.dtype.is_floating_point and not any(stmt.literal)
+
+
+def _block_reduce(
+    tiles: Tiles, reduces: list[Stmt], full: list[tuple[int, int]], index: dict[int, str], cascades: dict[int, str]
+) -> None:
     """A tile whose blocks go into running values named like their reductions."""
 
     def finish(stmt: Stmt, block: str) -> None:
         kind, name = _kind(stmt), tiles.names[stmt.serial]
+        if stmt.serial in cascades:
+            tiles.text.add(f"sum_block_{cascades[stmt.serial]}(&{name}_sum, m, {block});", stmt.origin)
+            return
         _need(tiles, kind)
         tiles.text.add(f"{name} = {kind.merge.format(name, f'{kind.block}(m, {block})')};", stmt.origin)
 
@@ -239,7 +263,8 @@ def _scratch(tiles: Tiles, passes: Passes) -> dict[int, int]:
 def _in_parts(tiles: Tiles) -> bool:
     kernel = tiles.kernel
     rows = prod(loop.hint for loop in kernel.loops if not loop.reduced)
-    return rows < FEW and len(kernel.reduced) == 1 and Passes(kernel).is_single
+    length = prod(loop.hint for loop in kernel.loops if loop.reduced)
+    return rows < FEW and length >= 2 * PART and len(kernel.reduced) == 1 and Passes(kernel).is_single
 
 
 def _parts(tiles: Tiles) -> None:
@@ -266,7 +291,7 @@ def _parts(tiles: Tiles) -> None:
         with text.block("for (long start = first, m; start < last; start += m)"):
             text.add(f"m = last - start < {BLOCK} ? last - start : {BLOCK};")
             tiles.flat = f"r * n{vector} + start"
-            _block_reduce(tiles, reduces, [], index | {vector: "start"})
+            _block_reduce(tiles, reduces, [], index | {vector: "start"}, {})
         for stmt in reduces:
             name = tiles.names[stmt.serial]
             text.add(f"{name}_parts[c] = {name};", stmt.origin)

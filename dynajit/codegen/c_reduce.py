@@ -33,7 +33,7 @@ def kind_of(kind: str, dtype: torch.dtype) -> Kind:
         return Kind("int", "0" if kind == "any" else "1", f"{kind}_b", "{0} | {1}" if kind == "any" else "{0} & {1}")
     suffix = {F32: "f32", F64: "f64"}.get(dtype, "i64")
     type_ = {F32: "float", F64: "double"}.get(dtype, "long")
-    if kind == "sum":
+    if kind in ("sum", "total"):
         wide = "double" if dtype == F32 else type_
         return Kind(wide, "0", f"sum_{suffix}", "{0} + {1}")
     name = f"{kind}_{suffix}"

@@ -366,5 +366,7 @@ def vector_loop(kernel: Kernel) -> int:
         width = operand.dtype.itemsize * sum(step != 0 for step in operand.steps)
         for i, step in enumerate(operand.steps):
             score[i] += width if step == 1 else 0
-    best = max(range(len(score)), key=lambda i: (kernel.loops[i].hint >= 16, score[i], i))
+    best = max(range(len(score)), key=lambda i: (score[i], i))
+    if not kernel.loops[best].reduced:
+        best = max(range(len(score)), key=lambda i: (kernel.loops[i].hint >= 16, score[i], i))
     return best if score[best] > score[-1] or kernel.reduced else len(score) - 1

@@ -77,7 +77,7 @@ EXPRESSION |= {name: f"libdevice.{name}({{0}})" for name in _FUNCTIONS.split()}
 EXPRESSION |= {name: f"libdevice.{name}({{0}}, {{1}})" for name in ("pow", "atan2", "hypot", "fmod")}
 
 # kind of reduction -> (value that changes nothing, function of two values); by category of dtype.
-COMBINE = {"sum": "add", "max": "larger", "min": "smaller", "any": "either", "all": "both"}
+COMBINE = {"sum": "add", "total": "add", "max": "larger", "min": "smaller", "any": "either", "all": "both"}
 HELPERS = {
     "add": "a + b",
     "larger": f"tl.maximum(a, b, {NAN})",
@@ -111,7 +111,7 @@ def neutral(kind: str, dtype: torch.dtype) -> str:
     """The value that a reduction does not notice."""
     if kind in ("any", "all"):
         return "False" if kind == "any" else "True"
-    if kind == "sum":
+    if kind in ("sum", "total"):
         return "0.0" if dtype.is_floating_point else "0"
     if dtype.is_floating_point:
         return f'float("{"-" if kind == "max" else ""}inf")'

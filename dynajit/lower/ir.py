@@ -26,7 +26,7 @@ TERNARY = frozenset(("where", "fma"))
 POINTWISE = UNARY | BINARY | TERNARY | {"cast", "copy"}
 VIEWS = frozenset(("permute", "expand", "reshape"))
 LEAVES = frozenset(("buffer", "scalar", "const", "full", "like", "count"))
-REDUCTIONS = frozenset(("sum", "prod", "max", "min", "any", "all"))
+REDUCTIONS = frozenset(("sum", "total", "prod", "max", "min", "any", "all"))
 
 _SERIAL = count()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from against_eager import Row, check, row, t
+from against_eager import Row, check, difference, every_kernel, row, t
+from torch.fx import symbolic_trace
 
 F64, BF16, I64, BOOL = torch.float64, torch.bfloat16, torch.int64, torch.bool
 A, B3 = t(7, 33), t(5, 6, 70)
@@ -65,3 +66,19 @@ ROWS = [
 @pytest.mark.parametrize("case", ROWS, ids=lambda r: r.name)
 def test_row(case: Row) -> None:
     check(case)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+@pytest.mark.parametrize("length", [2, 3, 5, 7, 8, 15, 16, 31, 33, 64, 127, 200, 512, 513, 1000, 2047, 4096, 9000])
+def test_sums_along_rows_have_eagers_bits(length: int, dtype: torch.dtype) -> None:
+    x = t(40, length, dtype=dtype)
+    gm = symbolic_trace(lambda x: (x.sum(-1), x.mean(-1)))
+    results = every_kernel(gm, (x,)).fn(x)
+    for result, wanted in zip(results, (x.sum(-1), x.mean(-1)), strict=True):
+        assert difference(result, wanted) is None
+
+
+def test_rms_norm_has_eagers_bits() -> None:
+    x, w = t(40, 768), t(768, seed=1)
+    gm = symbolic_trace(lambda x, w: (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w,))
+    assert difference(every_kernel(gm, (x, w)).fn(x, w)[0], gm(x, w)[0]) is None

@@ -25,14 +25,14 @@ def _wide(x: Value) -> Value:
 def softmax(x: Value, dim: int, half_to_float: bool) -> Value:
     wide, dims = _wide(x), dims_of(x, dim)
     powers = op("exp", op("sub", wide, reduce("max", wide, dims, True)), arg="sleef")
-    return cast(op("div", powers, reduce("sum", powers, dims, True)), x.dtype)
+    return cast(op("div", powers, reduce("total", powers, dims, True)), x.dtype)
 
 
 @lowering(aten._log_softmax.default)
 def log_softmax(x: Value, dim: int, half_to_float: bool) -> Value:
     wide, dims = _wide(x), dims_of(x, dim)
     shifted = op("sub", wide, reduce("max", wide, dims, True))
-    total = reduce("sum", op("exp", shifted, arg="sleef"), dims, True)
+    total = reduce("total", op("exp", shifted, arg="sleef"), dims, True)
     return cast(op("sub", shifted, op("log", total, arg="sleef")), x.dtype)
 
 

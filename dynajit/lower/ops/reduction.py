@@ -25,7 +25,9 @@ def dims_of(x: Value, dim: Dims) -> tuple[int, ...]:
 
 
 def reduce(kind: str, x: Value, dims: tuple[int, ...], keepdim: bool) -> Value:
-    """Reduce over dimensions; those of size one only change the shape."""
+    """Reduce over dimensions; those of size one only change the shape. "sum" keeps eager's order of additions where it
+    can, "total" takes any that is accurate.
+    """
     kept = tuple(1 if d in dims else size for d, size in enumerate(x.shape))
     wide = tuple(d for d in dims if x.shape[d] != 1)
     if wide:
@@ -62,9 +64,9 @@ def mean_dim(x: Value, dim: Dims, keepdim: bool = False, dtype: torch.dtype | No
     if (dtype or x.dtype) not in FLOATS:
         raise Unsupported("mean of integers raises")
     dims = dims_of(x, dim)
-    total = sum_dim(x, dim, keepdim, dtype)  # rounded to the result's dtype before the division, as eager does
-    inside = opmath(total.dtype)
-    return cast(op("div", cast(total, inside), count(x, dims, inside)), total.dtype)
+    result = dtype or x.dtype
+    total = sum_dim(x, dim, keepdim, opmath(result))  # halves are rounded once, at the end (ReduceOps.cpp, mean)
+    return cast(op("div", total, count(x, dims, total.dtype)), result)
 
 
 @lowering(aten.mean.default)
@@ -103,9 +105,9 @@ for _kind in ("any", "all"):
 def moments(x: Value, dims: tuple[int, ...]) -> tuple[Value, Value]:
     """Mean and sum of squared distances from it, kept dimensions, in two passes over `x` as it is."""
     n = count(x, dims, x.dtype)
-    mean = op("div", reduce("sum", x, dims, True), n)
+    mean = op("div", reduce("total", x, dims, True), n)
     distance = op("sub", x, mean)
-    return mean, reduce("sum", op("mul", distance, distance), dims, True)
+    return mean, reduce("total", op("mul", distance, distance), dims, True)
 
 
 @lowering(aten.var_mean.correction)

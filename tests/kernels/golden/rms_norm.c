@@ -16,7 +16,8 @@ void k0_add_pow_mean_rsqrt_mul(void *const *p, const long *z, const union number
 #pragma omp parallel for schedule(static) if(rows > 1 && rows * n1 > 7281)
   for (long r = 0; r < rows; r++) {
     // line 6: mean = ...
-    double mean = 0;
+    struct sum_f32 mean_sum;
+    sum_start_f32(&mean_sum, n1);
     for (long start = 0, m; start < n1; start += m) {
       m = n1 - start < 512 ? n1 - start : 512;
       const float *const x_at = x + r * x_0 + start;
@@ -35,11 +36,11 @@ void k0_add_pow_mean_rsqrt_mul(void *const *p, const long *z, const union number
         out_add_at[j] = add;
       }
       // line 6: mean = ...
-      mean = mean + sum_f32(m, pow1_b);
+      sum_block_f32(&mean_sum, m, pow1_b);
     }
     // line 6: mean = ...
-    const float mean_r = (float)mean;
-    const float mean2 = mean_r / count;
+    const float mean = sum_end_f32(&mean_sum);
+    const float mean2 = mean / count;
     // line 7: add_1 = ...
     const float add1 = mean2 + 1e-06f;
     // line 8: rsqrt = ...

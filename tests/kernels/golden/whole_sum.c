@@ -3,17 +3,14 @@ void k0_mul_sum(void *const *p, const long *z, const union number *s)
   const float *const x = p[0];
   float *restrict const out = p[1];
   const long n0 = z[0];
-  const long rows = 1, parts = (n0 + 16383) / 16384;
-  // line 3: sum_1 = ...
-  double *const sum1_parts = __builtin_malloc(rows * parts * sizeof(double));
-#pragma omp parallel for schedule(static) if(parts > 1 && rows * n0 > 32768)
-  for (long c = 0; c < rows * parts; c++) {
-    const long r = c / parts, first = c % parts * 16384;
-    const long last = n0 - first < 16384 ? n0 : first + 16384;
+  const long rows = 1;
+#pragma omp parallel for schedule(static) if(rows > 1 && rows * n0 > 32768)
+  for (long r = 0; r < rows; r++) {
     // line 3: sum_1 = ...
-    double sum1 = 0;
-    for (long start = first, m; start < last; start += m) {
-      m = last - start < 512 ? last - start : 512;
+    struct sum_f32 sum1_sum;
+    sum_start_f32(&sum1_sum, n0);
+    for (long start = 0, m; start < n0; start += m) {
+      m = n0 - start < 512 ? n0 - start : 512;
       const float *const x_at = x + start;
       float mul_b[512];
 #pragma omp simd
@@ -24,18 +21,11 @@ void k0_mul_sum(void *const *p, const long *z, const union number *s)
         mul_b[j] = mul;
       }
       // line 3: sum_1 = ...
-      sum1 = sum1 + sum_f32(m, mul_b);
+      sum_block_f32(&sum1_sum, m, mul_b);
     }
     // line 3: sum_1 = ...
-    sum1_parts[c] = sum1;
-  }
-  for (long r = 0; r < rows; r++) {
-    // line 3: sum_1 = ...
-    double sum1 = 0;
-    for (long c = r * parts; c < (r + 1) * parts; c++) sum1 = sum1 + sum1_parts[c];
-    const float sum1_r = (float)sum1;
-    const float copy = sum1_r;
+    const float sum1 = sum_end_f32(&sum1_sum);
+    const float copy = sum1;
     out[0] = copy;
   }
-  __builtin_free(sum1_parts);
 }
