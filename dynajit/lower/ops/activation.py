@@ -54,10 +54,14 @@ def gelu(x: Value, approximate: str = "none") -> Value:
 
 
 def _gelu(v: Value) -> Value:
-    """For float32, eager calls oneDNN, whose approximation cannot be called for a block (and is off by 1e-6)."""
+    """For float32 of more than one element, eager calls oneDNN, which multiplies in another order and makes NaN of
+    infinities. Its approximation of erf (off by 1e-6) cannot be called for a block: ours is inlined.
+    """
     inside = op("mul", v, math.sqrt(0.5))
-    erf = op("erf", inside, arg="inline") if v.dtype == torch.float32 else vec("erf", inside)
-    return op("mul", op("mul", v, 0.5), op("add", 1, erf))
+    if v.dtype != torch.float32 or math.prod(v.shape) == 1:
+        return op("mul", op("mul", v, 0.5), op("add", 1, vec("erf", inside)))
+    erf = op("where", op("eq", op("abs", v), math.inf), math.nan, op("erf", inside, arg="inline"))
+    return op("mul", op("mul", v, op("add", 1, erf)), 0.5)
 
 
 @lowering(aten.softplus.default)
