@@ -23,8 +23,8 @@ BINARY = frozenset(("fmod", "pow", "atan2", "hypot"))
 class Function:
     """One way to call a mathematical function, e.g. `exp` as "vec" of "f32".
 
-    symbol: what to look up in libtorch_cpu; empty for libm alone. lanes: elements of a SLEEF vector; 0 for MKL, which
-    takes arrays.
+    symbol: what to look up in libtorch_cpu; empty: libm for all elements. lanes: elements of a SLEEF vector; 0 for MKL,
+    which takes arrays.
     """
 
     operation: str
@@ -44,7 +44,7 @@ class Function:
     @property
     def has_tail(self) -> bool:
         """Does it take the range of elements that libm computes?"""
-        return self.way in ("vec", "vech")
+        return self.way in ("vec", "vech") and self.lanes > 0
 
     @property
     def period(self) -> int:
@@ -60,13 +60,13 @@ class Function:
         c_name = self.operation + ("f" if self.type == "float" else "")
         each = ", ".join(f"{operand}[j]" for operand in self.operands)
         parts = []
-        if self.way in ("vec", "vech", "std"):
+        if self.has_tail or not self.symbol:
             # By another name: as a builtin, gcc would replace it by code that rounds or treats NaN in another way.
             parts.append(
                 f'{self.type} libm_{c_name}({", ".join([self.type] * len(self.operands))}) __asm__("{c_name}");'
             )
         parts.append(self._head() + " {")
-        if self.way == "std":
+        if not self.symbol:
             parts.append(f"  for (long j = 0; j < m; j++) y[j] = libm_{c_name}({each});")
         elif not self.lanes:
             parts.append(f"  void (*const f)(int, const {self.type} *, {self.type} *, long long) = functions[{slot}];")

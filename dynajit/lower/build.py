@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,6 +63,13 @@ def op(name: str, *operands: Operand, arg: Any = None) -> Value:
     srcs = tuple(operand if isinstance(operand, Value) else const(operand, like.dtype) for operand in operands)
     dtype = torch.bool if name in COMPARISONS else like.dtype
     return Value(name, srcs, broadcast([src.shape for src in srcs]), dtype, arg)
+
+
+def fused(a: Operand, b: Operand, c: Operand) -> Value:
+    """a * b + c as eager's compiler contracts it: in one rounding where the processor can."""
+    if torch.backends.cpu.get_cpu_capability() == "DEFAULT" and platform.machine() in ("x86_64", "AMD64"):
+        return op("add", op("mul", a, b), c)
+    return op("fma", a, b, c)
 
 
 def cast(value: Value, dtype: torch.dtype) -> Value:

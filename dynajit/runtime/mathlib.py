@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import platform
 from pathlib import Path
 
 import torch
@@ -50,12 +51,19 @@ def function(name: str) -> Function | None:
         symbol = f"vm{'s' if dtype == 'f32' else 'd'}{MKL_NAMES[operation]}"
         if address(symbol):
             return Function(operation, way, dtype, symbol, 0)
-    lanes = {"AVX512": 16, "AVX2": 8}.get(torch.backends.cpu.get_cpu_capability())
-    if lanes is None:
-        return None
+    lanes = vector_lanes()
+    if not lanes:  # eager's vectors are loops over libm then
+        return Function(operation, way, dtype, "", 0)
     letter, lanes = ("f", lanes) if dtype == "f32" else ("d", lanes // 2)
     symbol = f"Sleef_{operation}{letter}{lanes}{SUFFIX.get(operation, '_u10')}"
     return Function(operation, way, dtype, symbol, lanes) if address(symbol) else None
+
+
+def vector_lanes() -> int:
+    """float32 elements of the vectors that eager's kernels use; 0 if they use none."""
+    if platform.machine() in ("aarch64", "arm64"):
+        return 4
+    return {"AVX512": 16, "AVX2": 8}.get(torch.backends.cpu.get_cpu_capability(), 0)
 
 
 @functools.cache

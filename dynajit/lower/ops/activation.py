@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dynajit.lower.build import float_only, not_bool, op, pointwise, vec
+from dynajit.lower.build import float_only, fused, not_bool, op, pointwise, vec
 from dynajit.lower.ir import Value
 from dynajit.lower.lowering import lowering
 from dynajit.lower.ops.comparison import clamp
@@ -47,7 +47,7 @@ def gelu(x: Value, approximate: str = "none") -> Value:
 
     def formula(v: Value) -> Value:
         cube = op("mul", op("mul", v, v), v)
-        inner = op("mul", beta, op("fma", 0.044715, cube, v))  # contracted by the compiler in eager's kernel
+        inner = op("mul", beta, fused(0.044715, cube, v))  # contracted by the compiler in eager's kernel
         return op("mul", op("mul", 0.5, v), op("add", 1, vec("tanh", inner)))
 
     return pointwise(formula, float_only(x))

@@ -16,6 +16,7 @@ from dynajit.lower.build import (
     common_dtype,
     const,
     floats_only,
+    fused,
     not_bool,
     op,
     pointwise,
@@ -124,7 +125,7 @@ def _add(x: Operand, y: Operand, alpha: Any) -> Value:
         if isinstance(alpha, float):
             raise Unsupported("a float alpha for integers")
         return pointwise(lambda a, b: op("add", a, op("mul", b, alpha)), x, y)
-    return pointwise(lambda a, b: op("fma", b, alpha, a), x, y)  # add_clamp: vec::fmadd(b, alpha, a)
+    return pointwise(lambda a, b: fused(b, alpha, a), x, y)  # add_clamp: vec::fmadd(b, alpha, a)
 
 
 @lowering(aten.mul.Tensor, aten.mul.Scalar)
@@ -234,7 +235,7 @@ def pow_scalar(x: Value, exponent: Any) -> Value:
 @lowering(aten.addcmul.default)
 def addcmul(x: Value, y: Value, z: Value, value: Any = 1) -> Value:
     # self + value * t1 * t2 with the outer sum contracted to an FMA, as gcc compiles PointwiseOpsKernel.cpp.
-    return pointwise(lambda a, b, c: op("fma", op("mul", b, float(value)), c, a), *floats_only(x, y, z))
+    return pointwise(lambda a, b, c: fused(op("mul", b, float(value)), c, a), *floats_only(x, y, z))
 
 
 @lowering(aten.addcdiv.default)
@@ -249,8 +250,8 @@ def lerp(x: Value, end: Value, weight: Any) -> Value:
 
     def formula(a: Value, b: Value) -> Value:  # Lerp.h, with the contraction the compiler does
         if abs(weight) < 0.5:
-            return op("fma", op("sub", b, a), float(weight), a)
-        return op("fma", op("neg", op("sub", b, a)), op("sub", 1, const(float(weight), a.dtype)), b)
+            return fused(op("sub", b, a), float(weight), a)
+        return fused(op("neg", op("sub", b, a)), op("sub", 1, const(float(weight), a.dtype)), b)
 
     return pointwise(formula, *floats_only(x, end))
 

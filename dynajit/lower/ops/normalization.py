@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dynajit.lower.build import FLOATS, Unsupported, cast, op, opmath
+from dynajit.lower.build import FLOATS, Unsupported, cast, fused, op, opmath
 from dynajit.lower.ir import Value
 from dynajit.lower.lowering import lowering
 from dynajit.lower.ops.reduction import count, dims_of, moments, reduce
@@ -94,5 +94,5 @@ def batch_norm(
     alpha = op("rsqrt", op("add", running_var, eps))
     if weight is not None:
         alpha = op("mul", alpha, weight)
-    beta = op("fma", op("neg", running_mean), alpha, bias if bias is not None else 0)
-    return op("fma", x, _channels(alpha, x), _channels(beta, x)), running_mean, running_var
+    beta = fused(op("neg", running_mean), alpha, bias if bias is not None else 0)
+    return fused(x, _channels(alpha, x), _channels(beta, x)), running_mean, running_var
