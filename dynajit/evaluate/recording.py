@@ -178,9 +178,9 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
 _MAY_FAIL = frozenset(
     """
 index_select gather take take_along_dim embedding embedding_bag scatter scatter_add scatter_reduce index_add index_copy
-index_fill index_put put one_hot cross_entropy nll_loss multi_margin_loss ctc_loss multinomial bernoulli binomial poisson
-cholesky cholesky_ex inverse solve lu lu_factor eigh eigvalsh svd svdvals qr lstsq pinv matrix_power tensorinv logdet
-slogdet binary_cross_entropy floordiv mod floor_divide remainder fmod ifloordiv imod repeat_interleave bucketize
+index_fill index_put put one_hot cross_entropy nll_loss multi_margin_loss ctc_loss multinomial bernoulli binomial
+poisson cholesky cholesky_ex inverse solve lu lu_factor eigh eigvalsh svd svdvals qr lstsq pinv matrix_power tensorinv
+logdet slogdet binary_cross_entropy floordiv mod floor_divide remainder fmod ifloordiv imod repeat_interleave bucketize
 max_unpool1d max_unpool2d max_unpool3d grid_sample masked_scatter unflatten combinations normal
 """.split()
 )

@@ -189,10 +189,12 @@ def writes_to(target: Any) -> bool:
 
 
 # Functions that may return their argument itself without having changed it.
-RETURN_THEMSELVES = frozenset("""
+RETURN_THEMSELVES = frozenset(
+    """
 to contiguous float double half bfloat16 int long bool type_as cpu cuda reshape expand dropout squeeze view flatten
 positive alias resolve_conj resolve_neg broadcast_to getitem dropout1d dropout2d dropout3d alpha_dropout
-""".split())
+""".split()
+)
 
 
 def versions(tensors: Iterable[Any]) -> list[int] | None:
