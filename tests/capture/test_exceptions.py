@@ -158,3 +158,14 @@ def changes_before_a_failure_are_kept(x, i, log):
 def a_write_and_an_index_without_a_try(x, i):
     x.add_(1)
     return x[i] * 2
+
+
+@program(T(3), [1], graphs=0, breaks="DJ-B001")
+def an_error_passes_a_finally_with_a_break(x, xs):
+    try:
+        y = xs[2]
+    finally:
+        for i in list(xs):
+            print("p", i)
+            x = x + 1
+    return x, y

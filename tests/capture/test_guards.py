@@ -344,3 +344,15 @@ def test_the_dynamic_option(dynamic, count):
     for n in range(3, 8):
         assert torch.equal(f(T(2), n), T(2) * n + n)
     assert entries(f) == count
+
+
+def test_a_symbolic_attribute_that_is_read_twice():
+    @compiled
+    def f(x, thing, other):
+        return x * thing.v + (thing.v + 1) * x + other["thing.v"]
+
+    for n in (1, 2, 3, 4):
+        thing = Thing()
+        thing.v = n
+        assert torch.equal(f(T(3), thing, {"thing.v": n + 1}), T(3) * n + (n + 1) * T(3) + (n + 1))
+    assert entries(f) <= 3
