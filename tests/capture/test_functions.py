@@ -1,6 +1,7 @@
 """Calls of user functions: arguments, closures, recursion, lambdas, partial, methods, generators."""
 
 import functools
+import itertools
 import operator
 
 import torch
@@ -133,3 +134,15 @@ def keyword_arguments(x, *args, y, z, **rest):
 @program(T(3), 1, 2, kwargs={"k": 5})
 def variable_arguments(x, *args, **kwargs):
     return x * args[0] + args[-1] + kwargs["k"]
+
+
+@program(T(3), graphs=0)
+def what_is_callable(x):
+    return x, [callable(v) for v in (3, "a", None, x, len, helper, list, [], lambda: 1, float)]
+
+
+@program(T(3), graphs=1, breaks="DJ-B004 DJ-B008 DJ-B008")
+def iterators_are_not_read_ahead(x):
+    it = iter([1, 2, 3, 4])
+    first = next(itertools.chain(it, [9]))
+    return x * first, list(it), list(itertools.chain([1], (2,))), list(itertools.islice([1, 2, 3], 2))

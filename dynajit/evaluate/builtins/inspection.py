@@ -18,6 +18,7 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak, Raised
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
+from dynajit.frame import MISSING
 from dynajit.source import Attr, Known, Source
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, plain
@@ -115,9 +116,7 @@ def delattr_(m: Machine, owner: Value, name: Value) -> None:
 
 @builtin(callable)
 def callable_(m: Machine, value: Value) -> Value:
-    if isinstance(value, InstanceValue):
-        return Constant(raw_attr(value.cls, "__call__") is not raw_attr(object, "__call__"))
-    return Constant(callable(value.python_type().__call__) if hasattr(value.python_type(), "__call__") else False)  # noqa: B004
+    return Constant(lookup(m, value.python_type(), "__call__") is not MISSING)
 
 
 @builtin(id)

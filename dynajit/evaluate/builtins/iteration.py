@@ -105,8 +105,16 @@ def partial(m: Machine, function: Value, *args: Value, **kwargs: Value) -> Value
     return PartialValue(function, args, dict(kwargs))
 
 
+def _only_containers(name: str, iterables: tuple[Value, ...]) -> None:
+    """An iterator must not be read ahead: others may read it, too."""
+    for values in iterables:
+        if values.kind in ("iterator", "generator", "instance"):
+            raise GraphBreak(reasons.NO_OPERATION, f"{name}() of {values.describe()}")
+
+
 @builtin(itertools.chain)
 def chain(m: Machine, *iterables: Value) -> Value:
+    _only_containers("chain", iterables)
     return m.iterate(TupleValue(tuple(item for it in iterables for item in m.unpack(it))))
 
 
@@ -118,6 +126,7 @@ def product(m: Machine, *iterables: Value, repeat: Value | None = None) -> Value
 
 @builtin(itertools.islice)
 def islice(m: Machine, iterable: Value, *bounds: Value) -> Value:
+    _only_containers("islice", (iterable,))
     stop = [plain(m, bound) for bound in bounds]
     iterator = m.iterate(iterable)
     items: list[Value] = []
