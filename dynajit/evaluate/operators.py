@@ -87,6 +87,9 @@ def binary(m: Machine, symbol: str, left: Value, right: Value) -> Value:
             return changed
     if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
         return _special_methods(m, symbol, name, left, right, inplace)
+    sizes = any(isinstance(value, TupleValue) and value.cls is not tuple for value in (left, right))
+    if sizes and is_known(m, left) and is_known(m, right):
+        return fold(m, plain_function, [left, right])  # torch.Size says itself what its sums and multiples are
     result = _containers(m, symbol, left, right)
     if result is not None:
         return result

@@ -131,3 +131,8 @@ def inference_mode_tensors(x):
     y = F.relu(y, inplace=True)
     y.mul_(2)
     return y.to(torch.float32) * x
+
+
+@program(T(2, 3), graphs=0)
+def sizes_stay_sizes(x):
+    return x, x.shape + (1,), (1,) + x.shape, x.shape * 2, x.shape[1:], x.shape[:-1] + x.shape[-1:], tuple(x.shape)
