@@ -71,13 +71,16 @@ def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> fram
     except Skip as error:
         _skip(code, record, error.reason.title, error.detail)
         events.emit(events.FrameSkipped(root, error.reason.code, error.detail))
-    except CompileError:
-        raise
+    except (CompileError, KeyboardInterrupt) as error:
+        raise error.with_traceback(None) from None  # the way through the compiler tells the user nothing
     except BackendFailedError as failed:
         raise failed.error from None
     except Exception as error:
         _internal(code, root, record, error)
     return None
+
+
+frame.hide(on_miss.__code__)
 
 
 def _made_meanwhile(func: FunctionType, args: tuple[Any, ...], options: Options) -> frame.Entry | None:
