@@ -12,12 +12,17 @@ from dynajit.reasons import Reason
 
 
 class GraphBreak(Exception):
-    """The instruction at hand must run in Python; what was captured before it stands."""
+    """The instruction at hand must run in Python; what was captured before it stands.
 
-    def __init__(self, reason: Reason, detail: str = "") -> None:
+    needs: the node whose result the instruction needs to see. Where that was made before the instruction, the graph
+    ends there and the instruction is evaluated again, with the object itself.
+    """
+
+    def __init__(self, reason: Reason, detail: str = "", needs: Any = None) -> None:
         super().__init__(reason.code, detail)
         self.reason = reason
         self.detail = detail
+        self.needs = needs
         self.where: tuple[str, int] | None = None  # (filename, line) of the innermost inlined frame
 
     def __str__(self) -> str:

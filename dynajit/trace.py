@@ -21,7 +21,10 @@ class Returned:
 
 @dataclass(frozen=True)
 class Broke:
-    """The instruction `body[at]` must run in Python, with this stack and these locals."""
+    """The instruction `body[at]` must run in Python, with this stack and these locals.
+
+    again: it is evaluated again instead, now that the graph's results are there.
+    """
 
     at: int
     stack: tuple[Value, ...]
@@ -30,6 +33,7 @@ class Broke:
     detail: str
     position: Position
     where: tuple[str, int] | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,7 @@ class Machine:
             mark = self._calm
             instr = frame.program.body[mark.at]
             assert isinstance(instr, Instr)
+        again = error.needs is not None and error.needs in self.recorder.nodes[: mark.nodes]
         self.heap.roll_back(mark.heap)
         self.recorder.roll_back(mark.nodes)
         for guard in self.guards[mark.guards :]:
@@ -165,7 +166,7 @@ class Machine:
         cells = {name: cell for name, cell in frame.cells.items() if name not in frame.program.code.freevars}
         return Broke(
             at=mark.at, stack=mark.stack, locals={**dict(local), **cells}, reason=error.reason, detail=error.detail,
-            position=instr.position, where=error.where,
+            position=instr.position, where=error.where, again=again,
         )  # fmt: skip
 
     def run_frame(self, frame: Frame) -> Value:

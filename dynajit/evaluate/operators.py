@@ -17,6 +17,7 @@ from dynajit.values.mapping import DictValue, DictView, hashable, new_dict, pair
 from dynajit.values.sequence import ListValue, TupleValue, new_list, same_or_equal
 from dynajit.values.sets import SetValue, difference, intersection, union
 from dynajit.values.tensor import TensorValue
+from dynajit.values.unknown import UnknownValue, demand_known
 
 if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
@@ -66,6 +67,7 @@ def _symbolic(m: Machine, function: Any, left: Value, right: Value) -> Value | N
 
 def binary(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     """`left symbol right`; a symbol that ends in = is the in-place form."""
+    demand_known(left, right)
     inplace = symbol.endswith("=")
     symbol = symbol.rstrip("=")
     plain_function, name = BINARY[symbol]
@@ -179,6 +181,7 @@ def _relation(m: Machine, symbol: str, left: Value, right: Value) -> Value | Non
 
 
 def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
+    demand_known(left, right)
     function, name, mirrored = COMPARE[symbol]
     found = _relation(m, symbol, left, right)
     if found is not None:
@@ -252,6 +255,9 @@ def is_same(m: Machine, left: Value, right: Value) -> bool:
     """`left is right`. When two existing objects are not one, that becomes a guard."""
     if left is right:
         return True
+    for value, against in ((left, right), (right, left)):
+        if isinstance(value, UnknownValue) and (value.cls is None or value.cls is against.python_type()):
+            value.missing("identity")
     mine, other = left.identity(), right.identity()
     if mine is not None and other is not None:
         if mine != other and left.source is not None and right.source is not None and "is" not in (mine[0], other[0]):
@@ -266,6 +272,7 @@ def is_same(m: Machine, left: Value, right: Value) -> bool:
 
 def contains(m: Machine, item: Value, container: Value) -> bool:
     container = m.realize(container)
+    demand_known(container)
     if isinstance(container, DictView) and container.what == "keys":
         return hashable(m, item) in container.owner.items_now(m)
     if isinstance(container, Constant):
@@ -275,6 +282,7 @@ def contains(m: Machine, item: Value, container: Value) -> bool:
 
 def unary(m: Machine, op: str, value: Value) -> Value:
     function, special = UNARY[op]
+    demand_known(value)
     if isinstance(value, SymbolicNumber) and function is operator.neg:
         return m.record("call_function", function, (value,), {})
     value = m.specialise(value)

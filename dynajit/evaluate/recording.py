@@ -13,6 +13,7 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.graph import meta as metas
 from dynajit.guards.guard import tensor_spec
+from dynajit.reasons import Reason
 from dynajit.source import Local, Source
 from dynajit.values.base import Value
 from dynajit.values.constant import TRUSTED, Constant, SliceValue, SymbolicNumber, is_plain
@@ -20,6 +21,7 @@ from dynajit.values.klass import ClassValue
 from dynajit.values.mapping import DictValue, new_dict
 from dynajit.values.sequence import ListValue, TupleValue, new_list
 from dynajit.values.tensor import TensorValue
+from dynajit.values.unknown import UnknownValue, demand_known
 
 if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
@@ -143,6 +145,7 @@ class Arguments:
             return {k: pair[0] for k, pair in found.items()}, {k: pair[1] for k, pair in found.items()}
         if isinstance(value, ClassValue) and value.cls in (float, int, bool, complex):
             return value.cls, value.cls  # as a dtype
+        demand_known(value)
         raise GraphBreak(reasons.OPAQUE_CALL, f"an operation on {value.describe()}")
 
 
@@ -165,7 +168,12 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
         if metas.changes_device(device, placed) and isinstance(result, torch.Tensor):
             result = result.clone()
     except Exception as error:
-        raise _failed(name, error, converter.tensors) from None
+        reason = unanswered(name, error)
+        if reason is None or metas.writes_to(target) or metas.versions(converter.tensors) != before:
+            raise GraphBreak(reasons.META_FAILED, f"{name}: {str(error).splitlines()[0]}") from None
+        node.meta["risky"], node.meta["writes"] = True, False
+        _keep_errors_apart(m, node, False, True)
+        return UnknownValue(node, unknown_class(name, converter.tensors, real_kwargs), reason, name)
     exact = metas.is_exact(target, all(value.exact_layout for value in converter.tensors))
     writes = metas.writes_to(target) or metas.versions(converter.tensors) != before
     writes = writes or (before is None and name not in metas.RETURN_THEMSELVES)
@@ -190,7 +198,7 @@ def may_fail(target: Any, tensors: Sequence[TensorValue], args: Sequence[Any]) -
     name = metas.name_of(target)
     if name in ("getitem", "setitem"):
         return len(tensors) > (1 if name == "getitem" else 2) or any(
-            value.meta.dtype in (torch.int64, torch.int32) for value in tensors[1:]
+            value.meta.dtype in (torch.int64, torch.int32, torch.bool, torch.uint8) for value in tensors[1:]
         )
     if name in ("floordiv", "mod", "floor_divide", "remainder", "fmod", "ifloordiv", "imod"):
         return any(not value.meta.dtype.is_floating_point for value in tensors)
@@ -219,12 +227,35 @@ def _any_tensor(m: Machine, args: Sequence[Any]) -> bool:
     return any(isinstance(m.realize(arg), TensorValue) for arg in args)
 
 
-def _failed(name: str, error: Exception, tensors: Sequence[TensorValue]) -> GraphBreak:
-    text = str(error).split("\n")[0]
-    data = ("meta tensors", "data-dependent", "Tensor.item", "Cannot copy out of meta", "_local_scalar_dense")
-    if any(word in str(error) for word in data):
-        return GraphBreak(reasons.TENSOR_DATA, name)
-    return GraphBreak(reasons.META_FAILED, f"{name}: {text}")
+# Words with which PyTorch says that a tensor without data cannot answer.
+_NO_DATA = ("meta tensor", "Meta tensor", "data-dependent", "Tensor.item", "Cannot copy out of meta", "meta device",
+            "_local_scalar_dense", "on meta")  # fmt: skip
+_BY_DATA = frozenset({"nonzero", "unique", "unique_consecutive", "masked_select", "argwhere", "bincount", "getitem",
+                      "repeat_interleave", "where", "combinations"})  # fmt: skip
+
+
+def unanswered(name: str, error: Exception) -> Reason | None:
+    """Why only the data can tell what a call returns; None when the call itself is at fault."""
+    if name in _BY_DATA and isinstance(error, NotImplementedError):
+        return reasons.DYNAMIC_SHAPE
+    if isinstance(error, NotImplementedError) and "no fake impl" in str(error):
+        return reasons.META_FAILED
+    return reasons.TENSOR_DATA if any(words in str(error) for words in _NO_DATA) else None
+
+
+_TENSORS = frozenset({"masked_select", "argwhere", "bincount", "getitem", "repeat_interleave", "to_sparse", "ctc_loss"})
+_BOOLS = frozenset({"equal", "allclose", "is_nonzero", "bool"})
+
+
+def unknown_class(name: str, tensors: Sequence[TensorValue], kwargs: Mapping[str, Any]) -> type | None:
+    """The exact type of what a call returns whose result is not known otherwise."""
+    if name in _TENSORS or (name == "nonzero" and not kwargs.get("as_tuple")):
+        return torch.Tensor
+    if name in _BOOLS:
+        return bool
+    if name == "item" and tensors:
+        return type(torch.zeros((), dtype=tensors[0].meta.dtype).item())
+    return {"float": float, "int": int}.get(name)
 
 
 class _Result:
@@ -255,8 +286,8 @@ class _Result:
     def tensor(self, node: Any, result: torch.Tensor) -> Value:
         if type(result) not in (torch.Tensor, torch.nn.Parameter):
             raise GraphBreak(reasons.TENSOR_KIND, f"a {type(result).__name__}")
-        if result.is_complex() or result.layout is not torch.strided:
-            raise GraphBreak(reasons.TENSOR_KIND, "a complex or sparse result")
+        if result.layout is not torch.strided or result.is_quantized:
+            return UnknownValue(node, torch.Tensor, reasons.TENSOR_KIND, metas.name_of(node.target))
         known = self.known.get(id(result))
         node.meta["val"], node.meta["device"] = result, self.device
         if known is not None:

@@ -25,13 +25,10 @@ _REFUSED = frozenset(
     manual_seed seed initial_seed get_rng_state set_rng_state set_default_dtype set_default_tensor_type
     set_default_device set_num_threads set_num_interop_threads set_flush_denormal use_deterministic_algorithms
     set_deterministic_debug_mode set_printoptions set_float32_matmul_precision set_warn_always save load compile
-    from_numpy frombuffer from_file asarray nonzero unique unique_consecutive masked_select argwhere equal allclose
-    is_nonzero bincount histc import_ir_module parse_ir get_device_module nonzero_static set_anomaly_enabled
-    segment_reduce is_storage typename quantized_lstm
+    from_numpy frombuffer from_file asarray import_ir_module parse_ir get_device_module set_anomaly_enabled
+    is_storage typename quantized_lstm
     """.split()
 )
-_DYNAMIC = frozenset({"nonzero", "unique", "unique_consecutive", "masked_select", "argwhere", "bincount", "histc"})
-_DATA = frozenset({"equal", "allclose", "is_nonzero"})
 
 
 def _collect() -> dict[Any, str]:
@@ -80,10 +77,7 @@ def is_method_descriptor(target: Any) -> bool:
 def record_function(m: Machine, target: Any, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     name = RECORDED.get(target) or metas.name_of(target)
     if name in _REFUSED:
-        reason = reasons.DYNAMIC_SHAPE if name in _DYNAMIC else reasons.TENSOR_DATA if name in _DATA else None
-        raise GraphBreak(reason or reasons.GLOBAL_STATE, f"torch.{name}")
-    if name == "where" and len(args) + len(kwargs) == 1:
-        raise GraphBreak(reasons.DYNAMIC_SHAPE, "torch.where with one argument")
+        raise GraphBreak(reasons.GLOBAL_STATE, f"torch.{name}")
     if isinstance(kwargs.get("generator"), Value) and not _is_none(m.realize(kwargs["generator"])):
         raise GraphBreak(reasons.NO_OPERATION, f"torch.{name} with a generator")
     return m.record("call_function", target, tuple(args), dict(kwargs))

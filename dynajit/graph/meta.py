@@ -123,7 +123,17 @@ def run(op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
             return quick
     if op == "call_method":
         return getattr(args[0], target)(*args[1:], **kwargs)
+    if target is operator.setitem and any(mask.dtype in (torch.bool, torch.uint8) for mask in tensors_in(args[1])):
+        return _write_by_mask(args[0], args[2])
     return target(*args, **kwargs)
+
+
+def _write_by_mask(target: torch.Tensor, value: Any) -> None:
+    """`target[mask] = value`: whatever the mask selects, the size stays."""
+    if isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled():
+        target.add_(value.sum())
+    else:
+        target.zero_()
 
 
 def _to(name: str, args: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:

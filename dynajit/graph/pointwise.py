@@ -70,7 +70,7 @@ def _broadcast(left: Sequence[int], right: Sequence[int]) -> Sequence[int] | Non
 
 def _is_simple(tensor: torch.Tensor) -> bool:
     """Contiguous and without dimensions whose stride could be read in two ways, so that the result is contiguous."""
-    return type(tensor) is torch.Tensor and tensor.is_contiguous()
+    return type(tensor) is torch.Tensor and tensor.is_contiguous() and not tensor.is_complex()
 
 
 def _dtype(how: str, common: torch.dtype) -> torch.dtype:

@@ -64,7 +64,7 @@ def draft(function: FunctionType, program: Program, trace: Trace) -> Draft:
         return Draft(program, trace, emit, list(emit.out), [], cells=False)
     _restore_frame(program, trace, end, emit)
     _restore_grad_mode(trace, emit)
-    tail, regions = _native(program, end)
+    tail, regions = (_again if end.again else _native)(program, end)
     return Draft(program, trace, emit, [*emit.out, *tail], regions, cells=True)
 
 
@@ -151,6 +151,13 @@ def _native(program: Program, end: Broke) -> tuple[list[Instr | Label], list[Reg
             if known is not None:
                 _stub(points, program, label, index, slots, known, items, regions)
     return _prune(replace(code, body=items, regions=regions))
+
+
+def _again(program: Program, end: Broke) -> tuple[list[Instr | Label], list[Region]]:
+    """Hand over at the broken instruction itself."""
+    root, at = program.root(end.at)
+    names = frozenset(name for name, value in end.locals.items() if not isinstance(value, CellValue))
+    return hand_over(points_of(root), at, tuple(value is NULL for value in end.stack), Bound(names, names))
 
 
 def _stub(

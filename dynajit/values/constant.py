@@ -16,6 +16,7 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.source import Attr, Known, Source
 from dynajit.values.base import Emitter, Tracer, Value
+from dynajit.values.unknown import demand_known
 from dynajit.values.wrap import kind, rule
 
 NUMBERS = (int, float, bool, complex)
@@ -136,8 +137,10 @@ def is_plain(obj: Any) -> bool:
 
 def plain(m: Tracer, value: Value) -> Any:
     """The Python object of a value that is fully known; breaks the graph otherwise."""
-    known = as_plain(m, m.specialise(m.realize(value)))
+    value = m.specialise(m.realize(value))
+    known = as_plain(m, value)
     if known is UNKNOWN:
+        demand_known(value)
         raise GraphBreak(reasons.NO_OPERATION, f"the Python value of {value.describe()}")
     return known
 

@@ -22,12 +22,10 @@ FACTS = frozenset({"shape", "dtype", "ndim", "layout", "requires_grad", "is_spar
                    "is_nested", "itemsize", "nbytes", "names", "is_meta", "is_cuda", "is_cpu"})  # fmt: skip
 # Attributes that are tensors computed from it, recorded as they stand.
 COMPUTED = frozenset({"T", "mT", "H", "mH", "data", "real", "imag"})
-# Methods that need the data.
-NEEDS_DATA = frozenset({"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__", "__index__",
-                        "__complex__", "__dlpack__", "__contains__", "nonzero", "unique", "unique_consecutive",
-                        "masked_select", "argwhere", "data_ptr", "untyped_storage", "storage", "__format__",
-                        "__repr__", "__str__", "to_sparse", "equal", "is_nonzero", "__reduce_ex__", "__deepcopy__",
-                        "bincount", "histc"})  # fmt: skip
+# Methods that look at the data or the memory of the tensor object itself.
+NEEDS_DATA = frozenset({"numpy", "__array__", "__bool__", "__index__", "__complex__", "__dlpack__", "__contains__",
+                        "data_ptr", "untyped_storage", "storage", "__format__", "__repr__", "__str__",
+                        "__reduce_ex__", "__deepcopy__"})  # fmt: skip
 # Methods that act on the autograd graph or on the tensor object itself.
 AUTOGRAD = frozenset({"backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "detach_",
                       "requires_grad_", "set_", "share_memory_", "pin_memory", "resize_", "resize_as_", "rename_",
@@ -96,18 +94,10 @@ class TensorValue(Value):
         m.throw(TypeError, "'Tensor' object is not callable")
 
     def getitem(self, m: Tracer, key: Value) -> Value:
-        self._check_index(m, key)
         return m.record("call_function", operator.getitem, (self, key), {})
 
     def setitem(self, m: Tracer, key: Value, value: Value) -> None:
-        self._check_index(m, key)
         m.record("call_function", operator.setitem, (self, key, value), {})
-
-    def _check_index(self, m: Tracer, key: Value) -> None:
-        items = getattr(key, "items", None)
-        for item in items if isinstance(items, tuple) else (key,):
-            if isinstance(item, TensorValue) and item.meta.dtype in (torch.bool, torch.uint8):
-                raise GraphBreak(reasons.DYNAMIC_SHAPE, f"indexing {self.describe()} with a mask")
 
     def length(self, m: Tracer) -> int:
         if self.meta.dim() == 0:
@@ -154,10 +144,7 @@ def call_tensor_method(
 ) -> Value:
     """`owner.name(*args, **kwargs)`: recorded as it stands, answered from the meta tensor, or a break."""
     if name in NEEDS_DATA:
-        reason = (
-            reasons.DYNAMIC_SHAPE if name in ("nonzero", "unique", "masked_select", "argwhere") else reasons.TENSOR_DATA
-        )
-        raise GraphBreak(reason, f"{owner.describe()}.{name}()")
+        raise GraphBreak(reasons.TENSOR_DATA, f"{owner.describe()}.{name}()")
     if name in AUTOGRAD:
         raise GraphBreak(reasons.AUTOGRAD, f"{owner.describe()}.{name}()")
     if name in LAYOUT_FACTS and not owner.exact_layout:
@@ -182,7 +169,8 @@ def call_tensor_method(
 
 def dense(obj: torch.Tensor) -> bool:
     """Whether the tensor is one that the graph can hold: strided, real, not nested, no functorch wrapper."""
-    plain_layout = obj.layout is torch.strided and not obj.is_nested and not obj.is_quantized and not obj.is_complex()
+    plain_layout = obj.layout is torch.strided and not obj.is_nested and not obj.is_quantized
+    plain_layout = plain_layout and not obj.is_conj() and not obj.is_neg()
     return plain_layout and not torch._C._functorch.is_functorch_wrapped_tensor(obj)
 
 

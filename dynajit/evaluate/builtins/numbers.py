@@ -62,7 +62,8 @@ builtin(float)(lambda m, *args: _convert(m, float, "__float__", *args))
 def _convert(m: Machine, cls: type, special: str, *args: Value, **kwargs: Value) -> Value:
     if len(args) == 1 and isinstance(args[0], SymbolicNumber) and args[0].python_type() is cls:
         return args[0]
-    _refuse_tensors(args, cls)
+    if len(args) == 1 and not kwargs and isinstance(args[0], TensorValue):
+        return m.record("call_function", cls, args, {})
     if len(args) == 1 and isinstance(args[0], InstanceValue):
         return _by_special(cls, special)(m, *args)
     return fold(m, cls, args, kwargs)
@@ -70,6 +71,8 @@ def _convert(m: Machine, cls: type, special: str, *args: Value, **kwargs: Value)
 
 @builtin(bool)
 def bool_(m: Machine, value: Value | None = None) -> Value:
+    if isinstance(value, TensorValue):
+        return m.record("call_function", bool, (value,), {})
     return Constant(False if value is None else m.is_true(value))
 
 
