@@ -20,8 +20,9 @@ TYPE_ATTR: Final[int]  # arg: name; looked up along the MRO, not bound
 CELL: Final[int]  # contents of a cell
 FREE: Final[int]  # arg: number; a cell of the function's closure
 CALL: Final[int]  # arg: callable, called with the parent; without arguments if the node is a root
+SIZE: Final[int]  # arg: dimension of a tensor, not negative
 
-# Checks: (kind,) or (kind, arg).
+# Checks: (kind,) or (kind, arg...).
 IS: Final[int]
 IS_NOT: Final[int]
 TYPE_IS: Final[int]
@@ -30,7 +31,9 @@ LENGTH: Final[int]
 KEYS: Final[int]  # tuple: the keys of a dict in order
 PRESENT: Final[int]
 ABSENT: Final[int]
-TENSOR: Final[int]  # (type, dtype, device, layout, requires_grad, shape, strides, flags)
+# (type, dtype, device, layout, requires_grad, shape, strides, flags). A size of None: at least 2. A stride of None: any;
+# of -2 - d: stride times size of dimension d.
+TENSOR: Final[int]
 TYPE_ATTRS: Final[int]  # {name: object or MISSING}, of a type; stamped
 DICT_VALUES: Final[int]  # {key: object or MISSING}, of a dict; stamped
 CODE: Final[int]  # a function with this code
@@ -39,6 +42,7 @@ SAME: Final[int]
 NO_OVERLAP: Final[int]  # tuple of indexes of earlier nodes: tensors without common storage
 STATE: Final[int]  # tuple of (callable, expected)
 PREDICATE: Final[int]  # callable, asked with the value
+RELATION: Final[int]  # callable, tuple of indexes of earlier nodes (at most 8), asked with their values
 
 class MissingType:
     def __bool__(self) -> bool: ...

@@ -5,12 +5,12 @@
 
 enum {
     LOCAL, GLOBALS, BUILTINS, FUNCTION, CONST, ATTR, DICT, INSTANCE, SLOT, ITEM, TYPE, TYPE_ATTR, CELL, FREE, CALL,
-    ACCESSORS
+    SIZE, ACCESSORS
 };
 
 static const char *const accessor_names[ACCESSORS] = {
     "LOCAL", "GLOBALS", "BUILTINS", "FUNCTION", "CONST", "ATTR", "DICT", "INSTANCE", "SLOT", "ITEM", "TYPE", "TYPE_ATTR",
-    "CELL", "FREE", "CALL",
+    "CELL", "FREE", "CALL", "SIZE",
 };
 
 int
@@ -30,14 +30,15 @@ dj_parse_accessor(Node *node)
     switch (node->accessor) {
     case LOCAL:
     case FREE:
+    case SIZE:
         node->number = PyLong_AsSsize_t(node->arg);
         if (node->number < 0) {
             if (!PyErr_Occurred()) {
-                PyErr_SetString(PyExc_ValueError, "a slot number is not negative");
+                PyErr_Format(PyExc_ValueError, "the number of a %s is not negative", accessor_names[node->accessor]);
             }
             return -1;
         }
-        node->borrowed = true;
+        node->borrowed = node->accessor != SIZE;
         break;
     case GLOBALS:
     case BUILTINS:
@@ -238,6 +239,8 @@ dj_fetch(Node *node, PyObject *parent, PyFunctionObject *func, PyObject *const *
                                     : Py_NewRef(dj_missing);
     case CELL:
         return PyCell_Check(parent) ? found_or_missing(PyCell_GET(parent)) : Py_NewRef(dj_missing);
+    case SIZE:
+        return dj_tensor_size(parent, node->number);
     case CALL:
         return PyObject_CallOneArg(node->arg, parent);
     }

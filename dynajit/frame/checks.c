@@ -3,7 +3,7 @@
 
 enum {
     IS, IS_NOT, TYPE_IS, EQUALS, LENGTH, KEYS, PRESENT, ABSENT, TENSOR, TYPE_ATTRS, DICT_VALUES, CODE, NOT_SAME, SAME,
-    NO_OVERLAP, STATE, PREDICATE, TESTS
+    NO_OVERLAP, STATE, PREDICATE, RELATION, TESTS
 };
 
 static const struct {
@@ -12,7 +12,7 @@ static const struct {
 } kinds[TESTS] = {
     {"IS", 1}, {"IS_NOT", 1}, {"TYPE_IS", 1}, {"EQUALS", 1}, {"LENGTH", 1}, {"KEYS", 1}, {"PRESENT", 0}, {"ABSENT", 0},
     {"TENSOR", 1}, {"TYPE_ATTRS", 1}, {"DICT_VALUES", 1}, {"CODE", 1}, {"NOT_SAME", 1}, {"SAME", 1}, {"NO_OVERLAP", 1},
-    {"STATE", 1}, {"PREDICATE", 1},
+    {"STATE", 1}, {"PREDICATE", 1}, {"RELATION", 2},
 };
 
 PyObject *dj_code_equal;
@@ -243,6 +243,27 @@ predicate_holds(PyObject *predicate, PyObject *value)
     return truth;
 }
 
+enum { RELATED = 8 }; /* values that one RELATION may be about */
+
+static int
+relation_holds(Test *test, PyObject *const *values)
+{
+    PyObject *args[RELATED];
+    for (Py_ssize_t i = 0; i < test->count; i++) {
+        args[i] = values[test->others[i]];
+        if (args[i] == dj_missing) {
+            return 0;
+        }
+    }
+    PyObject *answer = PyObject_Vectorcall(test->arg, args, (size_t)test->count, NULL);
+    if (answer == NULL) {
+        return -1;
+    }
+    const int truth = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return truth;
+}
+
 int
 dj_test(Test *test, PyObject *value, PyObject *const *values)
 {
@@ -281,6 +302,8 @@ dj_test(Test *test, PyObject *value, PyObject *const *values)
         return state_holds(test);
     case PREDICATE:
         return predicate_holds(test->arg, value);
+    case RELATION:
+        return relation_holds(test, values);
     }
     Py_UNREACHABLE();
 }
@@ -364,23 +387,32 @@ parse_other(PyObject *given, Py_ssize_t node, Py_ssize_t *other)
 }
 
 static int
-parse_others(Test *test, Py_ssize_t node)
+parse_others(Test *test, PyObject *given, Py_ssize_t node)
 {
-    if (!PyTuple_Check(test->arg)) {
-        return wrong("NO_OVERLAP", "a tuple of node indexes");
+    if (!PyTuple_Check(given)) {
+        return wrong(kinds[test->kind].name, "a tuple of node indexes");
     }
-    test->others = PyMem_Calloc((size_t)PyTuple_GET_SIZE(test->arg) + 1, sizeof(Py_ssize_t));
+    test->others = PyMem_Calloc((size_t)PyTuple_GET_SIZE(given) + 1, sizeof(Py_ssize_t));
     if (test->others == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    while (test->count < PyTuple_GET_SIZE(test->arg)) {
-        if (parse_other(PyTuple_GET_ITEM(test->arg, test->count), node, &test->others[test->count]) < 0) {
+    while (test->count < PyTuple_GET_SIZE(given)) {
+        if (parse_other(PyTuple_GET_ITEM(given, test->count), node, &test->others[test->count]) < 0) {
             return -1;
         }
         test->count++;
     }
     return 0;
+}
+
+static int
+parse_relation(Test *test, PyObject *others, Py_ssize_t node)
+{
+    if (!PyCallable_Check(test->arg) || !PyTuple_Check(others) || PyTuple_GET_SIZE(others) > RELATED) {
+        return wrong("RELATION", "a callable and a tuple of at most 8 node indexes");
+    }
+    return parse_others(test, others, node);
 }
 
 int
@@ -389,6 +421,7 @@ dj_parse_test(Test *test, PyObject *given, Py_ssize_t node)
     if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) < 1) {
         return wrong("a check", "the form (kind, ...)");
     }
+    static const char *const arguments[] = {"no argument", "one argument", "two arguments"};
     const long kind = PyLong_AsLong(PyTuple_GET_ITEM(given, 0));
     if (kind < 0 || kind >= TESTS) {
         if (!PyErr_Occurred()) {
@@ -397,7 +430,7 @@ dj_parse_test(Test *test, PyObject *given, Py_ssize_t node)
         return -1;
     }
     if (PyTuple_GET_SIZE(given) != kinds[kind].arguments + 1) {
-        return wrong(kinds[kind].name, kinds[kind].arguments ? "one argument" : "no argument");
+        return wrong(kinds[kind].name, arguments[kinds[kind].arguments]);
     }
     test->kind = (int)kind;
     if (kinds[kind].arguments == 0) {
@@ -425,11 +458,13 @@ dj_parse_test(Test *test, PyObject *given, Py_ssize_t node)
     case SAME:
         return parse_other(test->arg, node, &test->number);
     case NO_OVERLAP:
-        return parse_others(test, node);
+        return parse_others(test, test->arg, node);
     case STATE:
         return parse_states(test);
     case PREDICATE:
         return PyCallable_Check(test->arg) ? 0 : wrong("PREDICATE", "a callable");
+    case RELATION:
+        return parse_relation(test, PyTuple_GET_ITEM(given, 2), node);
     default:
         return 0;
     }

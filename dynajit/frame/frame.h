@@ -33,7 +33,7 @@ typedef struct {
     Py_ssize_t number;     /* LENGTH, SAME, NOT_SAME */
     Py_ssize_t count;      /* items in `expected` or `others` */
     Expected *expected;    /* owned memory */
-    Py_ssize_t *others;    /* owned memory: NO_OVERLAP */
+    Py_ssize_t *others;    /* owned memory: NO_OVERLAP, RELATION */
     TensorSpec *tensor;    /* owned memory */
     uint64_t stamp;        /* version tag at the last full pass; 0: none */
 } Test;
@@ -43,7 +43,7 @@ typedef struct {
     int accessor;
     bool borrowed;     /* the value is kept alive by the call */
     PyObject *arg;     /* owned; as given, names interned */
-    Py_ssize_t number; /* LOCAL, FREE: which; ITEM: the index; INSTANCE: where the name was found last */
+    Py_ssize_t number; /* LOCAL, FREE, SIZE: which; ITEM: the index; INSTANCE: where the name was found last */
     Py_ssize_t first, last; /* tests[first:last] */
 } Node;
 
@@ -71,6 +71,8 @@ int dj_check_run(Check *self, PyFunctionObject *func, PyObject *const *slots, Py
 /* New reference, or borrowed if node->borrowed; NULL with an exception. */
 PyObject *dj_fetch(Node *node, PyObject *parent, PyFunctionObject *func, PyObject *const *slots, Py_ssize_t nslots);
 int dj_parse_accessor(Node *node);
+/* New reference: a size of a tensor, MISSING if it has none there. */
+PyObject *dj_tensor_size(PyObject *tensor, Py_ssize_t dim);
 /* 1, 0, or -1 with an exception. */
 int dj_test(Test *test, PyObject *value, PyObject *const *values);
 int dj_parse_test(Test *test, PyObject *given, Py_ssize_t node);

@@ -23,6 +23,14 @@ dj_shim_usable(PyObject *tensor)
     return dj_shim.active && (type == dj_torch.tensor_type || type == dj_torch.parameter_type);
 }
 
+int64_t
+dj_shim_size(PyObject *tensor, Py_ssize_t dim)
+{
+    int64_t rank, *sizes;
+    Handle handle = handle_of(tensor);
+    return dj_shim.get_dim(handle, &rank) || dim >= rank || dj_shim.get_sizes(handle, &sizes) ? -1 : sizes[dim];
+}
+
 bool
 dj_shim_facts(const TensorSpec *spec, PyObject *tensor, const int64_t **sizes, const int64_t **strides)
 {

@@ -76,6 +76,26 @@ dj_tensor_sizes(PyObject *tensor, Py_ssize_t rank, int64_t *sizes)
     return result;
 }
 
+PyObject *
+dj_tensor_size(PyObject *tensor, Py_ssize_t dim)
+{
+    if (dj_shim_usable(tensor)) {
+        const int64_t size = dj_shim_size(tensor, dim);
+        return size < 0 ? Py_NewRef(dj_missing) : PyLong_FromLongLong(size);
+    }
+    if (dj_torch.tensor_base == NULL || !PyObject_TypeCheck(tensor, (PyTypeObject *)dj_torch.tensor_base)) {
+        return Py_NewRef(dj_missing);
+    }
+    PyObject *tuple = get(dj_torch.shape, tensor);
+    if (tuple == NULL) {
+        return NULL;
+    }
+    PyObject *size = PyTuple_Check(tuple) && dim < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, dim) : dj_missing;
+    Py_INCREF(size);
+    Py_DECREF(tuple);
+    return size;
+}
+
 int
 dj_tensor_strides(PyObject *tensor, Py_ssize_t rank, int64_t *strides)
 {
@@ -108,9 +128,9 @@ wrong_spec(const char *what)
     return -1;
 }
 
-/* Sizes and strides: a tuple of int or None; None becomes DJ_ANY. */
+/* Sizes and strides: a tuple of int or None; None becomes DJ_ANY. Strides may be DJ_TIMES(dimension). */
 static int64_t *
-parse_numbers(PyObject *given, Py_ssize_t *count)
+parse_numbers(PyObject *given, Py_ssize_t *count, bool related)
 {
     if (!PyTuple_Check(given)) {
         wrong_spec("shape and strides are tuples");
@@ -125,7 +145,8 @@ parse_numbers(PyObject *given, Py_ssize_t *count)
     for (Py_ssize_t i = 0; i < *count; i++) {
         PyObject *number = PyTuple_GET_ITEM(given, i);
         numbers[i] = number == Py_None ? DJ_ANY : PyLong_AsLongLong(number);
-        if (number != Py_None && numbers[i] < 0) {
+        const bool times = related && numbers[i] <= DJ_TIMES(0) && numbers[i] > DJ_TIMES(*count);
+        if (number != Py_None && numbers[i] < 0 && !times) {
             wrong_spec("sizes and strides are not negative");
             PyMem_Free(numbers);
             return NULL;
@@ -163,12 +184,12 @@ parse_spec(TensorSpec *spec, PyObject *given)
     }
     spec->complex = is_complex == Py_True;
     Py_DECREF(is_complex);
-    spec->sizes = parse_numbers(shape, &spec->rank);
+    spec->sizes = parse_numbers(shape, &spec->rank, false);
     if (spec->sizes == NULL || spec->rank > DJ_RANK) {
         return wrong_spec("the rank is too high");
     }
     if (strides != Py_None) {
-        spec->strides = parse_numbers(strides, &nstrides);
+        spec->strides = parse_numbers(strides, &nstrides, true);
         if (spec->strides == NULL || nstrides != spec->rank) {
             return wrong_spec("as many strides as sizes");
         }
@@ -249,7 +270,12 @@ static bool
 strides_fit(const TensorSpec *spec, const int64_t *sizes, const int64_t *strides)
 {
     for (Py_ssize_t i = 0; spec->strides != NULL && i < spec->rank; i++) {
-        if (spec->strides[i] != DJ_ANY && strides[i] != spec->strides[i]) {
+        int64_t expected = spec->strides[i];
+        if (expected < DJ_ANY) {
+            const int64_t dim = DJ_TIMES(expected);
+            expected = strides[dim] * sizes[dim];
+        }
+        if (expected != DJ_ANY && strides[i] != expected) {
             return false;
         }
     }

@@ -8,6 +8,7 @@
 
 #define DJ_RANK 64 /* torch has no limit that matters here; a higher rank is refused */
 #define DJ_ANY (-1)
+#define DJ_TIMES(number) (-2 - (number)) /* a stride that is stride times size of that dimension */
 
 enum { DJ_CONTIGUOUS = 1, DJ_ALIGNED = 2, DJ_PLAIN = 4 };
 
@@ -17,7 +18,7 @@ struct TensorSpec {
     int requires_grad, flags;
     Py_ssize_t rank;
     int64_t *sizes;                     /* owned memory; DJ_ANY: at least 2 */
-    int64_t *strides;                   /* owned memory, may be NULL; DJ_ANY: any */
+    int64_t *strides;                   /* owned memory, may be NULL; DJ_ANY: any; below: DJ_TIMES(dimension) */
     bool complex;                       /* only these can be conjugate views */
     bool by_shim;                       /* the numbers below are what the shim answers */
     int32_t dtype_code, device_type, device_index, layout_code;
@@ -85,6 +86,7 @@ typedef struct {
 /* Fill in the codes; spec->by_shim stays false where the shim has no word for a fact. */
 int dj_shim_spec(TensorSpec *spec);
 bool dj_shim_usable(PyObject *tensor);
+int64_t dj_shim_size(PyObject *tensor, Py_ssize_t dim); /* -1: there is none */
 /* False: a fact differs. Sizes, and strides if the specification asks for them (else NULL), are borrowed. */
 bool dj_shim_facts(const TensorSpec *spec, PyObject *tensor, const int64_t **sizes, const int64_t **strides);
 int dj_shim_address(PyObject *tensor, uintptr_t *address);

@@ -37,7 +37,9 @@ from dynajit.frame import (
     NOT_SAME,
     PREDICATE,
     PRESENT,
+    RELATION,
     SAME,
+    SIZE,
     SLOT,
     STATE,
     TYPE,
@@ -554,6 +556,15 @@ def test_predicate() -> None:
     assert not holds(MISSING, PREDICATE, lambda x: True)
 
 
+def test_relation() -> None:
+    nodes = [(-1, LOCAL, 0, ()), (-1, LOCAL, 1, ((RELATION, lambda a, b: a < b, (0, 1)),))]
+    assert calling(nodes, 1, 2) is not None
+    assert calling(nodes, 2, 1) is None
+    assert calling(nodes, 1, "x") is None
+    missing = [(-1, LOCAL, 0, ()), (0, ATTR, "nothing", ((RELATION, lambda a, b: True, (0, 1)),))]
+    assert calling(missing, 1) is None
+
+
 def test_explain_names_the_first_failure() -> None:
     check = frame.Check(
         [
@@ -594,7 +605,15 @@ BAD: list[tuple[Any, type[Exception]]] = [
     ([(-1, LOCAL, 0, ((STATE, (1,)),))], TypeError),
     ([(-1, LOCAL, 0, ((STATE, ((1, 2),)),))], TypeError),
     ([(-1, LOCAL, 0, ((PREDICATE, 3),))], TypeError),
+    ([(-1, LOCAL, 0, ((RELATION, len),))], TypeError),
+    ([(-1, LOCAL, 0, ((RELATION, 3, (0,)),))], TypeError),
+    ([(-1, LOCAL, 0, ((RELATION, len, [0]),))], TypeError),
+    ([(-1, LOCAL, 0, ((RELATION, len, (1,)),))], ValueError),
+    ([(-1, LOCAL, 0, ((RELATION, len, (0,) * 9),))], TypeError),
     ([(-1, LOCAL, 0, ((CODE, len),))], TypeError),
+    ([(-1, LOCAL, 0, ()), (0, SIZE, -1, ())], ValueError),
+    ([(-1, LOCAL, 0, ()), (0, SIZE, "x", ())], TypeError),
+    ([(-1, SIZE, 0, ())], ValueError),
     ([(-1, LOCAL, 0, ()), (0, ATTR, 3, ())], TypeError),
     ([(-1, LOCAL, 0, ()), (0, CALL, 3, ())], TypeError),
 ]

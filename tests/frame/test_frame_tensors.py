@@ -15,7 +15,7 @@ from framekit import calling, compiled, entry, holds
 torch: Any = pytest.importorskip("torch")
 
 from dynajit import frame  # noqa: E402
-from dynajit.frame import CONST, LOCAL, NO_OVERLAP, STATE, TENSOR  # noqa: E402
+from dynajit.frame import CONST, LOCAL, MISSING, NO_OVERLAP, SIZE, STATE, TENSOR  # noqa: E402
 
 CONTIGUOUS, ALIGNED, PLAIN = 1, 2, 4
 
@@ -71,6 +71,38 @@ TENSORS = {
     "sparse": lambda: torch.eye(3).to_sparse(),
     "inference": lambda: torch.ones(3).add_(1),
 }
+
+
+def test_size() -> None:
+    def size(x: Any, dim: int) -> Any:
+        return frame.Check([(-1, LOCAL, 0, ()), (0, SIZE, dim, ())], [1]).run(test_size, (x,))[0]
+
+    class Kind(torch.Tensor):
+        pass
+
+    for x in (torch.ones(3, 4), torch.nn.Parameter(torch.ones(3, 4)), torch.ones(3, 4).as_subclass(Kind)):
+        assert (size(x, 0), size(x, 1)) == (3, 4)
+        assert size(x, 2) is MISSING
+    assert size([1, 2], 0) is MISSING
+
+
+def test_strides_that_follow_from_sizes() -> None:
+    last, before = -2 - 2, -2 - 1  # stride times size of dimension 2, of dimension 1
+    dense = spec(torch.ones(2, 3, 4), shape=(2, None, 4), strides=(before, last, 1))
+    for n in (2, 3, 50):
+        assert fits(torch.ones(2, n, 4), dense)
+    assert not fits(torch.ones(2, 1, 4), dense)
+    assert not fits(torch.ones(2, 3, 8)[:, :, ::2], dense)
+    assert not fits(torch.ones(2, 8, 4)[:, :3], dense)
+    assert not fits(torch.ones(2, 4, 3).transpose(1, 2), dense)
+    assert fits(
+        torch.ones(2, 4, 7).transpose(1, 2), spec(torch.ones(2, 3, 4), shape=(2, None, 4), strides=(-2 - 2, 1, -2 - 1))
+    )
+    for wrong in ((-2 - 3, last, 1), (-1, last, 1)):
+        with pytest.raises(TypeError):
+            fits(torch.ones(2, 3, 4), spec(torch.ones(2, 3, 4), strides=wrong))
+    with pytest.raises(TypeError):
+        fits(torch.ones(2, 3, 4), spec(torch.ones(2, 3, 4), shape=(2, -3, 4)))
 
 
 @pytest.mark.parametrize("name", TENSORS)
