@@ -293,6 +293,8 @@ class _Reader:
             result = lower(call.op, args, kwargs, call.result, self.device)
             for leaf, value in zip(leaves(call.result), leaves(result), strict=True):
                 if isinstance(leaf, torch.Tensor) and id(leaf) in wanted:
+                    if leaf.dtype not in SUPPORTED:
+                        raise Unsupported(f"{call.op} to {leaf.dtype}")
                     if tuple(leaf.shape) != value.shape or leaf.dtype != value.dtype:
                         raise Unsupported(f"{call.op}: lowered to {value.dtype}{value.shape}")
                     self._name(value, origin, _way(call), written)

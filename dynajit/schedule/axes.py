@@ -65,6 +65,8 @@ class Axes:
 
     def _split(self, axis: int, outer: int) -> bool:
         """Let `axis` be `outer` times something."""
+        if not self.size[outer] or not self.size[axis]:
+            return False  # nothing to walk: no product says where it ends
         inner, rest = divmod(self.size[axis], self.size[outer])
         if rest or inner < 2:
             return False

@@ -479,3 +479,10 @@ def test_a_write_after_a_read() -> None:
         return z + y, y
 
     same(function, t(4, 6), t(6, 6))
+
+
+def test_reshapes_and_reductions_of_empty_tensors() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return x + 1, x.sum(), x.sum(0), y.sum(1), x.exp().sum(1), y.prod(1), y.any(1), torch.cat([x, x]), y.mean(1)
+
+    same(function, torch.empty(0, 5), torch.empty(5, 0))
