@@ -95,6 +95,13 @@ def interrupted(kernel: Kernel, cell: str) -> dict[str, Any]:
     return found
 
 
+def soon(kernel: Kernel) -> float:
+    """A second, and what interrupting a plain loop takes on this machine now."""
+    cell = kernel.start("while True: pass")
+    time.sleep(0.3)
+    return 1.0 + 2 * float(interrupted(kernel, cell)["after"])
+
+
 def wait_for(condition: Any) -> None:
     end = time.monotonic() + 60
     while not condition():
@@ -109,12 +116,13 @@ def running(text: str) -> bool:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks ps for processes")
 def test_while_kernels_are_built(kernel: Kernel, tmp_path: Path) -> None:
+    limit = soon(kernel)
     kernel.run(BUILT)
     cell = kernel.start("y = f(torch.ones(3))")
     wait_for((tmp_path / "started").exists)
     found = interrupted(kernel, cell)
     assert found["status"] == "KeyboardInterrupt"
-    assert found["after"] < 1.0
+    assert found["after"] < limit
     assert len(found["traceback"].splitlines()) < 25
     assert "f(torch.ones(3))" in found["traceback"]
     assert not running("sleep 53.19")  # the compiler is gone
@@ -127,7 +135,9 @@ def test_while_kernels_are_built(kernel: Kernel, tmp_path: Path) -> None:
     assert list((tmp_path / "cache").rglob("*.so"))
 
 
-def test_while_a_program_is_traced(kernel: Kernel) -> None:
+def test_while_a_program_is_traced(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "quick").touch()
+    limit = soon(kernel)
     kernel.run(TRACED)
     cell = kernel.start("print('traced'); y = f(torch.zeros(()))")
     while True:  # the cell runs
@@ -140,7 +150,7 @@ def test_while_a_program_is_traced(kernel: Kernel) -> None:
     time.sleep(0.7)
     found = interrupted(kernel, cell)
     assert found["status"] == "KeyboardInterrupt"
-    assert found["after"] < 1.0
+    assert found["after"] < limit
     assert len(found["traceback"].splitlines()) < 25
     assert kernel.run("print(dynajit.report(f).status)") == "waiting"
     assert kernel.run("import threading; print([t.name for t in threading.enumerate() if 'build' in t.name])") == "[]"
