@@ -21,20 +21,22 @@ from dynajit.bytecode import NOWHERE, Position
 from dynajit.bytecode.flow import reachable, successors
 from dynajit.errors import CompileError, InternalError, Skip
 from dynajit.evaluate import Machine
+from dynajit.evaluate.plan import Plan, Replan
 from dynajit.evaluate.program import Program, program_of
-from dynajit.evaluate.recording import PYTHON_SAFE
 from dynajit.evaluate.skip import is_library
 from dynajit.graph import meta as metas
 from dynajit.guards.build import build
-from dynajit.guards.explain import failing, found_words, words
-from dynajit.guards.guard import Guard
+from dynajit.guards.explain import current, failing, found_words, words
+from dynajit.guards.guard import Guard, changed_dims
 from dynajit.options import Options
 from dynajit.records import Break, CacheEntry, GraphRecord, Record, record_of
 from dynajit.report import Stage
 from dynajit.rewrite import body
 from dynajit.rewrite.reload import NotRebuildable
-from dynajit.source import Known, Local, Source
+from dynajit.source import Known, Size
+from dynajit.symbol import TEXTS
 from dynajit.trace import Broke, Trace
+from dynajit.values import ambient
 
 _DISABLED: weakref.WeakSet[Any] = weakref.WeakSet()
 _COMPILING = threading.RLock()  # tracing switches process-wide settings (the warning filters)
@@ -110,8 +112,7 @@ def _internal(code: CodeType, root: CodeType, record: Record, error: Exception) 
 def _is_ambient() -> bool:
     """Modes that change what every operation does are not captured."""
     return bool(
-        torch._C._is_any_autocast_enabled()
-        or torch._C._len_torch_function_stack()
+        torch._C._len_torch_function_stack()
         or torch._C._len_torch_dispatch_stack()
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch._C._get_tracing_state() is not None
@@ -168,13 +169,9 @@ def _capture(
 ) -> tuple[Trace, body.Draft]:
     """Evaluate the frame. A value that cannot be made again moves the break to where it was made."""
     force: set[int] = set()
-    numbers = record.numbers.get(id(func.__code__), set()) if options.dynamic is not False else set()
+    plan = _plan(func, options, program, record)
     for _ in range(MAX_RETRIES):
-        machine = Machine(
-            func, args, numbers=frozenset(numbers), force_break=frozenset(force), is_disabled=is_disabled,
-            all_numbers=options.dynamic is True or (options.dynamic is None and _goes_round(program)),
-        )  # fmt: skip
-        trace = machine.run()
+        trace = _evaluate(func, args, plan, frozenset(force))
         try:
             return trace, body.draft(func, program, trace)
         except NotRebuildable as error:
@@ -183,6 +180,26 @@ def _capture(
                 raise Skip(reasons.NO_OPERATION, f"rebuilding {error.detail}") from None
             force.add(at)
     raise Skip(reasons.NO_OPERATION, "values that cannot be rebuilt")
+
+
+def _plan(func: FunctionType, options: Options, program: Program, record: Record) -> Plan:
+    """What is symbolic: what differed between calls, and what the options say."""
+    if options.dynamic is False:
+        return Plan()
+    return Plan(
+        record.numbers.get(id(func.__code__), ()), record.sizes.get(id(func.__code__)),
+        every_number=options.dynamic is True or _goes_round(program), every_size=options.dynamic is True,
+    )  # fmt: skip
+
+
+def _evaluate(func: FunctionType, args: tuple[Any, ...], plan: Plan, force_break: frozenset[int]) -> Trace:
+    """One evaluation with which the plan agrees."""
+    while True:
+        machine = Machine(func, args, force_break=force_break, is_disabled=is_disabled, plan=plan)
+        try:
+            return machine.run()
+        except Replan:
+            continue
 
 
 def _goes_round(program: Program) -> bool:
@@ -205,7 +222,7 @@ def _compile_graph(trace: Trace, made: body.Draft, options: Options, root: CodeT
     """Hand the captured graph to the backend."""
     graph: fx.Graph = trace.graph
     for node in reversed(graph.nodes):  # arithmetic of numbers that only guards depend on
-        if node.target in PYTHON_SAFE and not node.users and node not in made.outputs and _is_number(node):
+        if _is_number(node) and not node.users and node not in made.outputs:
             graph.erase_node(node)
     operations = [node for node in graph.nodes if node.op != "placeholder"]
     if not operations:
@@ -256,7 +273,9 @@ _EAGER = Options(backend="eager")
 
 
 def _is_number(node: fx.Node) -> bool:
-    return isinstance(node.meta.get("val"), (int, float))
+    """Whether it computes a number from sizes and numbers, which may be left out where nobody asks."""
+    pure = node.target in TEXTS or (node.op == "call_method" and node.target == "size")
+    return pure and isinstance(node.meta.get("val"), (int, float))
 
 
 def _switches(operations: Sequence[fx.Node]) -> bool:
@@ -329,12 +348,18 @@ def _ambient_guard(trace: Trace) -> Guard:
     state = (
         (torch.is_grad_enabled, trace.grad_mode[0]),
         (torch.is_inference_mode_enabled, torch.is_inference_mode_enabled()),
-        (torch._C._is_any_autocast_enabled, False),
+        *_autocast_state(),
         (torch._C._len_torch_function_stack, 0),
         (torch._C._len_torch_dispatch_stack, 0),
         (torch.get_default_dtype, torch.get_default_dtype()),
     )
     return Guard(Known(None), "STATE", state)
+
+
+def _autocast_state() -> tuple[tuple[Any, Any], ...]:
+    if not torch._C._is_any_autocast_enabled():
+        return ((torch._C._is_any_autocast_enabled, False),)
+    return ((ambient.current_autocast, ambient.current_autocast()),)
 
 
 def _ordered(guards: Sequence[Guard]) -> list[Guard]:
@@ -390,32 +415,29 @@ def _explain_miss(
         if entry is mine[0]:
             record.recompiles.append(text)
             events.emit(events.GuardFailed(code, text))
-        if guard.kind == "EQUALS" and type(guard.expected) in (int, float) and type(value) is type(guard.expected):
-            record.numbers.setdefault(id(code), set()).update([guard.source, *_changed_numbers(kept.guards, args)])
+        if guard.kind in ("EQUALS", "TENSOR"):
+            _note_changes(kept.guards, func, args, record)
         if guard.kind in ("CODE", "CLASS_ATTR") or (guard.kind == "IS" and isinstance(guard.expected, type)):
             frame.remove(code, entry)  # what it inlined was replaced
             if kept in record.entries:
                 record.entries.remove(kept)
 
 
-def _changed_numbers(guards: Sequence[Guard], args: tuple[Any, ...]) -> list[Source]:
-    """Every number that is not what an entry expects: they are likely to change together."""
-    return [
-        guard.source
-        for guard in guards
-        if guard.kind == "EQUALS"
-        and type(guard.expected) in (int, float)
-        and _number_now(guard, args) != guard.expected
-    ]
-
-
-def _number_now(guard: Guard, args: tuple[Any, ...]) -> Any:
-    """The number in this call, where it is an argument; elsewhere only the guard that failed is known to differ."""
-    source = guard.source
-    if isinstance(source, Local):
-        value = args[source.slot]
-        return value if type(value) is type(guard.expected) else guard.expected
-    return guard.expected
+def _note_changes(guards: Sequence[Guard], func: FunctionType, args: tuple[Any, ...], record: Record) -> None:
+    """Every number and every size that is not what an entry expects: they are likely to change together."""
+    numbers = record.numbers.setdefault(id(func.__code__), set())
+    sizes = record.sizes.setdefault(id(func.__code__), {})
+    for guard in guards:
+        if guard.kind == "EQUALS" and type(guard.expected) in (int, float):
+            value = current(guard.source, func, args)
+            if type(value) is type(guard.expected) and value != guard.expected:
+                if isinstance(guard.source, Size):  # it was symbolic; the program depends on its value
+                    continue
+                numbers.add(guard.source)
+        elif guard.kind == "TENSOR":
+            changed = changed_dims(guard.expected, current(guard.source, func, args))
+            if changed:
+                sizes[guard.source] = sizes.get(guard.source, frozenset()) | changed
 
 
 def _give_up(code: CodeType, record: Record, options: Options) -> None:

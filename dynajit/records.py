@@ -54,7 +54,8 @@ class CacheEntry:
 class Record:
     """All that is known of one function, by its code object.
 
-    numbers: sources of numbers that differed between calls, by code object of the function or resume function.
+    numbers, sizes: sources of numbers, and dimensions of tensors, that differed between calls, by code object of the
+    function or resume function.
     failed: how often a guard made the function compile again, with what was found.
     """
 
@@ -62,6 +63,7 @@ class Record:
     explicit: bool = False
     entries: list[CacheEntry] = field(default_factory=list)
     numbers: dict[int, set[Source]] = field(default_factory=dict)
+    sizes: dict[int, dict[Source, frozenset[int]]] = field(default_factory=dict)
     failed: dict[str, tuple[int, str]] = field(default_factory=dict)
     recompiles: list[str] = field(default_factory=list)
     status: str = ""
@@ -106,6 +108,7 @@ def forget(record: Record) -> None:
             frame.clear(resumed)
     record.entries.clear()
     record.numbers.clear()
+    record.sizes.clear()
     record.failed.clear()
     record.recompiles.clear()
     record.full.clear()

@@ -239,6 +239,21 @@ class Item(Step):
 
 
 @dataclass(frozen=True)
+class Size(Step):
+    """The size of a tensor's dimension `dim`."""
+
+    dim: int
+
+    @property
+    def accessor(self) -> tuple[int, Any]:
+        return frame.SIZE, self.dim
+
+    @property
+    def text(self) -> str:
+        return f"{self.base.text}.shape[{self.dim}]"
+
+
+@dataclass(frozen=True)
 class Call(Step):
     """What a function of the compiler returns for the object."""
 

@@ -18,10 +18,11 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [  # a module may import from the lines above its own; names on one line do not import each other
     "reasons events markers",
     "errors",
-    "options",
+    "options marks",
     "bytecode frame caching",
     "tracebacks",
     "source lower",
+    "symbol",
     "guards schedule",
     "values codegen",
     "trace runtime",
@@ -37,7 +38,7 @@ LAYERS = [  # a module may import from the lines above its own; names on one lin
     "__init__",
 ]
 RANK = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}
-CAPTURE = frozenset({"bytecode", "frame", "source", "guards", "values", "trace", "graph", "evaluate", "rewrite"})
+CAPTURE = frozenset({"bytecode", "frame", "source", "symbol", "guards", "values", "trace", "graph", "evaluate", "rewrite"})
 LOWERING = frozenset({"lower", "schedule", "codegen", "runtime", "backends"})
 WITHOUT_TORCH = frozenset({"bytecode", "frame", "caching"})
 PUBLIC = {"dynajit", *(f"dynajit.{name}" for name in ("events", "report", "reasons", "errors", "options"))}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate import construction, torch_calls
+from dynajit.values import ambient
 from dynajit.values.base import Value
 from dynajit.values.builtin import BuiltinValue
 from dynajit.values.constant import Constant
@@ -48,7 +49,7 @@ def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Valu
         owner = m.realize(args[0]) if args else None
         if isinstance(owner, TensorValue):
             return call_tensor_method(m, owner, target.__name__, args[1:], kwargs)
-    if torch_calls.is_recorded(target):
+    if torch_calls.is_recorded(target) and not (isinstance(fn, FunctionValue) and ambient.state(m).casts):
         return torch_calls.record_function(m, target, args, kwargs)
     if isinstance(fn, ClassValue):
         return construction.construct(m, fn.cls, args, kwargs)

@@ -14,15 +14,18 @@ import torch
 from dynajit import reasons
 from dynajit.bytecode import Instr, python
 from dynajit.errors import GraphBreak, Raised, Skip
-from dynajit.evaluate import calls, inlining, iteration, operators, recording
+from dynajit.evaluate import calls, inlining, iteration, operators, recording, sizes
 from dynajit.evaluate.op import OPS
+from dynajit.evaluate.plan import Plan
 from dynajit.evaluate.program import program_of
 from dynajit.evaluate.state import Frame, Mark
 from dynajit.evaluate.unsupported import UNSUPPORTED
 from dynajit.graph.recorder import Origin, Recorder
 from dynajit.guards.guard import Guard
 from dynajit.source import FreeCell, Globals, Item, Known, Local, Source
+from dynajit.symbol import Root, Symbol
 from dynajit.trace import Broke, Returned, Trace
+from dynajit.values import ambient
 from dynajit.values.base import NULL, Handle, Lazy, Value
 from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue, existing_cell
@@ -46,18 +49,17 @@ class Machine:
         function: FunctionType,
         args: Sequence[Any],
         *,
-        numbers: frozenset[Source] = frozenset(),
         force_break: frozenset[int] = frozenset(),
         is_disabled: Callable[[Any], bool] = lambda obj: False,
-        all_numbers: bool = False,
+        plan: Plan | None = None,
     ) -> None:
         self.function = function
         self.args = args
-        self.numbers = numbers
+        self.plan = plan if plan is not None else Plan()
         self.force_break = force_break
         self.is_disabled = is_disabled
-        self.all_numbers = all_numbers
         self.heap = Heap()
+        self.heap.new(ambient.KEY, ambient.current(), existing=False)
         self.recorder = Recorder()
         self.guards: list[Guard] = []
         self._guard_keys: set[Any] = set()
@@ -66,6 +68,9 @@ class Machine:
         self.inputs: dict[int, tuple[TensorValue, Any]] = {}
         self.input_sources: dict[Any, tuple[Source, Any]] = {}
         self.symbolic: dict[Source, SymbolicNumber] = {}
+        self.roots: dict[Source, Root] = {}
+        self.size_values: dict[tuple[Any, int], SymbolicNumber] = {}
+        self.fixed: set[Source] = set()
         self.handles: dict[int, tuple[Any, Value]] = {}
         self.born: dict[int, int] = {}
         self.visited: dict[tuple[str, int], int] = {}
@@ -90,6 +95,7 @@ class Machine:
             except Raised as error:
                 name = error.value.describe()
                 end = self._break(frame, GraphBreak(reasons.UNCAUGHT, name))
+            ambient.close(self)
         self._guard_aliasing()
         ordered = [node for node in self.recorder.graph.nodes if node.op == "placeholder"]
         return Trace(
@@ -347,10 +353,42 @@ class Machine:
         return recording.symbolic_number(self, obj, source)
 
     def specialise(self, value: Value) -> Value:
-        return recording.specialise(self, value)
+        return sizes.specialise(self, value)
+
+    def size(self, tensor: TensorValue, dim: int) -> Value:
+        return sizes.size(self, tensor, dim)
+
+    def shape(self, tensor: TensorValue) -> Value:
+        return sizes.shape(self, tensor)
+
+    def element_count(self, tensor: TensorValue) -> Value:
+        return sizes.element_count(self, tensor)
+
+    def compute(self, function: Callable[..., Any], *operands: Value) -> Value:
+        return sizes.compute(self, function, *operands)
+
+    def root(self, source: Source, example: Any, *, size: bool = False) -> Symbol:
+        """The symbol of a number read from `source`, and the guards that it is equal to others as the plan supposes."""
+        symbol = self.plan.root(source, example, size=size)
+        new = source not in self.roots
+        self.roots.update((root.source, root) for root in symbol.roots)
+        for relation in self.plan.equal if new else ():
+            if all(root.source in self.roots for root in relation.roots):
+                self.guard(relation.roots[0].source, "RELATION", relation)
+        return symbol
+
+    def all_roots(self) -> tuple[Root, ...]:
+        return tuple(self.roots.values())
+
+    def fixed_roots(self) -> frozenset[Source]:
+        """The symbolic numbers whose value is guarded all the same."""
+        return frozenset(self.fixed)
 
     def record(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
         return recording.record(self, op, target, args, kwargs)
+
+    def record_effect(self, target: Any, args: Sequence[Any], *, writes: bool = False) -> Any:
+        return recording.record_effect(self, target, args, writes=writes)
 
     @property
     def grad_mode(self) -> bool:

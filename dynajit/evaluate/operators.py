@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.evaluate.recording import PYTHON_SAFE, operand_text
-from dynajit.guards.guard import Relation
+from dynajit.evaluate import sizes
+from dynajit.symbol import TEXTS
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold, is_known, plain
 from dynajit.values.instance import InstanceValue
@@ -53,15 +53,12 @@ def truth(m: Machine, value: Value) -> bool:
 
 def _symbolic(m: Machine, function: Any, left: Value, right: Value) -> Value | None:
     """Arithmetic of numbers that are inputs of the graph."""
-    numbers = [v for v in (left, right) if isinstance(v, SymbolicNumber)]
-    if not numbers:
+    if not any(isinstance(value, SymbolicNumber) for value in (left, right)):
         return None
-    if any(isinstance(v, TensorValue) for v in (left, right)):
+    if any(isinstance(value, TensorValue) for value in (left, right)):
         return m.record("call_function", function, (left, right), {})
-    plain_numbers = all(isinstance(v, SymbolicNumber) or type(getattr(v, "value", None)) in (int, float)
-                        for v in (left, right))  # fmt: skip
-    if plain_numbers and function in PYTHON_SAFE:
-        return m.record("call_function", function, (left, right), {})
+    if function in TEXTS and sizes.number(left) is not None and sizes.number(right) is not None:
+        return m.compute(function, left, right)
     return None
 
 
@@ -161,23 +158,13 @@ def _special_methods(m: Machine, symbol: str, name: str, left: Value, right: Val
 
 
 def _relation(m: Machine, symbol: str, left: Value, right: Value) -> Value | None:
-    """A comparison of symbolic numbers: which way it went is guarded, not the number.
-
-    That takes one root. Of two, the one that has not changed so far (or the right one) gives up being symbolic.
-    """
-    if isinstance(left, SymbolicNumber) and isinstance(right, SymbolicNumber) and left.roots != right.roots:
-        if all(source in m.numbers for source, _ in right.roots):
-            left = m.specialise(left)
-        else:
-            right = m.specialise(right)
-    roots = {root[0]: root for value in (left, right) if isinstance(value, SymbolicNumber) for root in value.roots}
-    texts = [operand_text(value) for value in (left, right)]
-    if len(roots) != 1 or None in texts:
+    """A comparison of symbolic numbers: which way it went is guarded, not the numbers."""
+    if not any(isinstance(value, SymbolicNumber) for value in (left, right)):
         return None
-    sides = [value.example if isinstance(value, SymbolicNumber) else value.value for value in (left, right)]  # type: ignore[attr-defined]
-    outcome = bool(COMPARE[symbol][0](*sides))
-    m.guard(next(iter(roots)), "RELATION", Relation(f"{texts[0]} {symbol} {texts[1]}", outcome))
-    return Constant(outcome)
+    mine, other = sizes.number(left), sizes.number(right)
+    if mine is None or other is None:
+        return None
+    return Constant(sizes.decide(m, symbol, mine, other))
 
 
 def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
@@ -283,8 +270,8 @@ def contains(m: Machine, item: Value, container: Value) -> bool:
 def unary(m: Machine, op: str, value: Value) -> Value:
     function, special = UNARY[op]
     demand_known(value)
-    if isinstance(value, SymbolicNumber) and function is operator.neg:
-        return m.record("call_function", function, (value,), {})
+    if isinstance(value, SymbolicNumber) and function in TEXTS:
+        return m.compute(function, value)
     value = m.specialise(value)
     if isinstance(value, TensorValue):
         return m.record("call_function", function, (value,), {})

@@ -11,17 +11,25 @@ import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
+from dynajit.evaluate import sizes
+from dynajit.evaluate.arguments import Arguments
+from dynajit.graph import autocast
 from dynajit.graph import meta as metas
-from dynajit.guards.guard import tensor_spec
+from dynajit.graph import sizes as rules
+from dynajit.graph.sizes import Sizes
+from dynajit.guards.guard import strides_for, tensor_spec
+from dynajit.marks import marks_of
 from dynajit.reasons import Reason
-from dynajit.source import Local, Source
+from dynajit.source import Size, Source
+from dynajit.symbol import Number, example_of, other_of
+from dynajit.values import ambient
 from dynajit.values.base import Value
-from dynajit.values.constant import TRUSTED, Constant, SliceValue, SymbolicNumber, is_plain
+from dynajit.values.constant import TRUSTED, Constant, SymbolicNumber, is_plain
 from dynajit.values.klass import ClassValue
-from dynajit.values.mapping import DictValue, new_dict
-from dynajit.values.sequence import ListValue, TupleValue, new_list
+from dynajit.values.mapping import new_dict
+from dynajit.values.sequence import TupleValue, new_list
 from dynajit.values.tensor import TensorValue
-from dynajit.values.unknown import UnknownValue, demand_known
+from dynajit.values.unknown import UnknownValue
 
 if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
@@ -32,9 +40,6 @@ SCALAR_SAFE = frozenset({
     "rsub", "true_divide", "subtract", "multiply", "divide", "fill", "clamp", "masked_fill", "where", "neg",
     "full_like", "maximum", "minimum",
 })  # fmt: skip
-_SYMBOLS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
-            operator.mod: "%"}  # fmt: skip
-PYTHON_SAFE = frozenset([*_SYMBOLS, operator.neg])
 
 
 def constant(m: Machine, obj: Any) -> Value:
@@ -60,20 +65,34 @@ def graph_input(m: Machine, obj: torch.Tensor, source: Source) -> Value:
         if value.source is not None and value.source != source:
             m.guard(source, "SAME", value.source)
         return value
-    m.guard(source, "TENSOR", tensor_spec(obj))
+    dims = m.plan.symbolic_dims(source, tuple(obj.shape), marks_of(obj))
+    spec = tensor_spec(obj, dims)
+    m.guard(source, "TENSOR", spec)
     node = m.recorder.placeholder(source.text, m.origin())
     meta = metas.meta_like(obj)
     node.meta["val"], node.meta["device"] = meta, obj.device
-    value = TensorValue(node, meta, obj.device, type(obj), source=source)
+    other, numbers = _other_call(m, obj, source, spec) if dims else (None, None)
+    value = TensorValue(node, meta, obj.device, type(obj), other=other, sizes=numbers, source=source)
     m.inputs[id(obj)] = (value, obj)
     m.input_sources[node] = (source, obj)
     return value
 
 
+def _other_call(
+    m: Machine, obj: torch.Tensor, source: Source, spec: tuple[Any, ...]
+) -> tuple[torch.Tensor, tuple[Number, ...]]:
+    """What the tensor would be in the other call."""
+    _, _, _, _, _, shape, strides, _ = spec
+    numbers: tuple[Number, ...] = tuple(
+        n if n is not None else m.root(Size(source, dim), obj.shape[dim], size=True) for dim, n in enumerate(shape)
+    )
+    sizes = [other_of(number) for number in numbers]
+    return metas.meta_of(obj, sizes, strides_for(sizes, strides)), numbers
+
+
 def symbolic_number(m: Machine, obj: Any, source: Source) -> Value | None:
     """An int or float that differed between calls becomes an input of the graph."""
-    wanted = source in m.numbers or (m.all_numbers and isinstance(source, Local))
-    if not wanted or (isinstance(obj, float) and not math.isfinite(obj)):
+    if not m.plan.is_symbolic(source) or (isinstance(obj, float) and not math.isfinite(obj)):
         return None
     known = m.symbolic.get(source)
     if known is not None and m.recorder.is_alive(known.node):
@@ -82,86 +101,30 @@ def symbolic_number(m: Machine, obj: Any, source: Source) -> Value | None:
     node = m.recorder.placeholder(source.text, m.origin())
     node.meta["val"] = obj
     m.input_sources[node] = (source, obj)
-    made = SymbolicNumber(node, obj, ((source, obj),), "v", source=source)
+    made = SymbolicNumber(node, m.root(source, obj), source=source)
     m.symbolic[source] = made
     return made
-
-
-def specialise(m: Machine, value: Value) -> Value:
-    """Give up that a number is symbolic: its value is guarded."""
-    if not isinstance(value, SymbolicNumber):
-        return value
-    for source, obj in value.roots:
-        m.guard(source, "EQUALS", obj)
-    return Constant(value.example)
-
-
-def relation_text(target: Any, operands: Sequence[Any], roots: int) -> str | None:
-    """How a computed number follows from its one root, as Python text."""
-    symbol = _SYMBOLS.get(target)
-    parts = [operand_text(value) for value in operands]
-    if symbol is None or roots != 1 or len(parts) != 2 or None in parts:
-        return None
-    return f"({parts[0]} {symbol} {parts[1]})"
-
-
-def operand_text(value: Value) -> str | None:
-    if isinstance(value, SymbolicNumber):
-        return value.text
-    return repr(value.value) if isinstance(value, Constant) and type(value.value) in (int, float) else None
-
-
-class Arguments:
-    """The arguments of one call as the graph has them and as the meta call takes them."""
-
-    def __init__(self, m: Machine, keep_numbers: bool) -> None:
-        self.m, self.keep_numbers = m, keep_numbers
-        self.tensors: list[TensorValue] = []
-        self.numbers: list[SymbolicNumber] = []
-
-    def convert(self, value: Any) -> tuple[Any, Any]:
-        """(graph argument, meta argument)."""
-        value = self.m.realize(value)
-        if isinstance(value, SymbolicNumber):
-            if self.keep_numbers:
-                self.numbers.append(value)
-                return value.node, value.example
-            value = specialise(self.m, value)
-        if isinstance(value, TensorValue):
-            self.tensors.append(value)
-            return value.node, value.meta
-        if isinstance(value, Constant):
-            return value.value, value.value
-        if isinstance(value, (TupleValue, ListValue)):
-            items = value.items if isinstance(value, TupleValue) else value.items_now(self.m)
-            pairs = [self.convert(item) for item in items]
-            cls = tuple if isinstance(value, TupleValue) else list
-            return cls(pair[0] for pair in pairs), cls(pair[1] for pair in pairs)
-        if isinstance(value, SliceValue):
-            pairs = [self.convert(part) for part in value.parts]
-            return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
-        if isinstance(value, DictValue):
-            found = {key.value: self.convert(item) for key, item in value.items_now(self.m).values()}  # type: ignore[attr-defined]
-            return {k: pair[0] for k, pair in found.items()}, {k: pair[1] for k, pair in found.items()}
-        if isinstance(value, ClassValue) and value.cls in (float, int, bool, complex):
-            return value.cls, value.cls  # as a dtype
-        demand_known(value)
-        raise GraphBreak(reasons.OPAQUE_CALL, f"an operation on {value.describe()}")
 
 
 def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
     """Add `target(*args, **kwargs)` to the graph. What it returns is known from a call on meta tensors."""
     name = metas.name_of(target)
-    converter = Arguments(m, name in SCALAR_SAFE or (_is_python_safe(target) and not _any_tensor(m, args)))
-    pairs = [converter.convert(arg) for arg in args]
+    converter = Arguments(m, name in SCALAR_SAFE)
+    triples = [converter.convert(arg) for arg in args]
     named = {key: converter.convert(arg) for key, arg in kwargs.items()}
-    real_args, meta_args = [p[0] for p in pairs], [p[1] for p in pairs]
-    real_kwargs, meta_kwargs = {k: p[0] for k, p in named.items()}, {k: p[1] for k, p in named.items()}
+    real_args, meta_args = [t[0] for t in triples], [t[1] for t in triples]
+    real_kwargs, meta_kwargs = {k: t[0] for k, t in named.items()}, {k: t[1] for k, t in named.items()}
     placed = [(value.meta, value.device) for value in converter.tensors]
     device = metas.device_of(op, target, meta_args, meta_kwargs, placed)
     if device is None:
         raise GraphBreak(reasons.META_FAILED, f"{name}: tensors on different devices")
+    other: OtherCall | None = None
+    if converter.differ:
+        other = OtherCall(m, op, target, args, converter)
     node = m.recorder.call(op, target, real_args, real_kwargs, m.origin())
+    casts_to = ambient.state(m).casts_to(device.type)
+    if casts_to is not None:
+        meta_args, meta_kwargs = autocast.cast(name, device.type, casts_to, meta_args, meta_kwargs)
     before = metas.versions(converter.tensors)
     try:
         result = metas.run(op, target, meta_args, meta_kwargs)
@@ -178,8 +141,121 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     writes = metas.writes_to(target) or metas.versions(converter.tensors) != before
     writes = writes or (before is None and name not in metas.RETURN_THEMSELVES)
     node.meta["writes"] = writes
-    _keep_errors_apart(m, node, writes, may_fail(target, converter.tensors, args))
-    return _Result(m, converter, args, device, exact, writes).value(node, result)
+    risky = may_fail(target, converter.tensors, args) or (other is not None and other.may_fail)
+    _keep_errors_apart(m, node, writes, risky)
+    if other is not None:
+        other.run([t[2] for t in triples], {k: t[2] for k, t in named.items()}, writes, result)
+    made = _Result(m, converter, device, exact, writes, other)
+    return made.value(node, result, None if other is None else other.result)
+
+
+class OtherCall:
+    """The same operation in the other call (dynajit/symbol.py), from which the result's sizes are told."""
+
+    def __init__(self, m: Machine, op: str, target: Any, args: Sequence[Any], converter: Arguments) -> None:
+        self.m, self.op, self.target, self.converter = m, op, target, converter
+        self.name = metas.name_of(target)
+        self.result: Any = None
+        values = [m.realize(arg) for arg in args]
+        self.first = values[0] if values and isinstance(values[0], TensorValue) else None
+        self.exact: list[Number] = []
+        if target in sizes.RESHAPES_IN_PLACE:
+            m.plan.give_up(converter.roots())
+            m.plan.again()
+        if self.first is not None:
+            self._ask_first(self.first, values[1:])
+
+    def _ask_first(self, tensor: TensorValue, rest: Sequence[Value]) -> None:
+        """What must be decided about sizes before the operation."""
+        m = self.m
+        if self.name in ("getitem", "setitem") and rest:
+            key = rest[0].items if isinstance(rest[0], TupleValue) else (rest[0],)
+            self.exact = sizes.slice_sizes(m, tensor, [m.realize(item) for item in key])
+        elif self.name == "squeeze":
+            sizes.forbid_ones(m, tensor)
+        elif self.name in ("split", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit"):
+            for dim in range(tensor.meta.dim()):
+                if self._is_split(dim, rest):
+                    sizes.pieces(m, tensor, dim)
+
+    def _is_split(self, dim: int, rest: Sequence[Value]) -> bool:
+        """Whether this dimension may be the one that is cut: any, unless the call says which."""
+        position = 0 if self.name == "unbind" else 1
+        assert self.first is not None
+        if len(rest) > position and isinstance(rest[position], Constant) and type(rest[position].value) is int:  # type: ignore[attr-defined]
+            return bool(rest[position].value % self.first.meta.dim() == dim)  # type: ignore[attr-defined]
+        return True
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether other sizes may make it fail: those that are not told to be equal, or divided."""
+        return self.name in rules.VIEWS or len(self.converter.roots()) > 1
+
+    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], writes: bool, result: Any) -> None:
+        """Make the call. One that fails, or returns something else than `result` but for sizes, changes the plan."""
+        if writes:
+            args = self.converter.separate(list(args))
+            kwargs = {name: self.converter.separate(value) for name, value in kwargs.items()}
+        try:
+            self.result = metas.run(self.op, self.target, args, kwargs)
+            same = _alike(result, self.result)
+        except Exception:
+            same = False
+        if not same:
+            self.m.plan.conflict(self.converter.roots(), self.m.fixed_roots())
+
+    def sizes(self, result: torch.Tensor, other: torch.Tensor) -> Sizes:
+        inputs = self.converter.inputs()
+        if self.name == "getitem":
+            return self._indexed(inputs, result, other)
+        first = self.first.sizes or tuple(self.first.meta.shape) if self.first is not None else ()
+        return rules.infer(self.name, inputs, first, result.shape, other.shape)
+
+    def _indexed(self, inputs: Sequence[Number | None], result: torch.Tensor, other: torch.Tensor) -> Sizes:
+        """Each size is one of the tensor, of an index, or of a slice."""
+        known = [number for number in [*self.exact, *inputs] if number is not None]
+        pairs = {(example_of(number), other_of(number)): number for number in reversed(known)}
+        if any(number is None for number in inputs):
+            pairs = {pair: number for pair, number in pairs.items() if pair[0] != pair[1]}
+        ones = None if None in inputs else 1
+        return tuple(
+            pairs.get(pair, ones if pair == (1, 1) else None) for pair in zip(result.shape, other.shape, strict=True)
+        )
+
+
+def _alike(result: Any, other: Any) -> bool:
+    """Whether two results are the same but for sizes."""
+    if isinstance(result, torch.Tensor):
+        return (
+            isinstance(other, torch.Tensor)
+            and result.dim() == other.dim()
+            and result.dtype == other.dtype
+            and result.layout == other.layout
+        )
+    if isinstance(result, (tuple, list)):
+        return type(result) is type(other) and len(result) == len(other) and all(map(_alike, result, other))
+    return type(result) is type(other)
+
+
+# Facts about a tensor that do not depend on its sizes.
+_SIZE_FREE = frozenset(
+    """
+dim ndimension element_size is_floating_point is_complex is_signed is_pinned is_shared is_inference is_conj is_neg
+type get_device is_sparse is_quantized is_same_size result_type promote_types can_cast is_tensor has_names
+""".split()
+)
+
+
+def record_effect(m: Machine, target: Any, args: Sequence[Any], *, writes: bool) -> Any:
+    """Add a call that changes the state of PyTorch, or tells of it. `writes`: calling it twice is not calling it once."""
+    converter = Arguments(m, True)
+    real = [converter.convert(arg)[0] if isinstance(arg, Value) else arg for arg in args]
+    origin = m.origin() if m.frames else m.recorder.nodes[-1].meta["position"]
+    node = m.recorder.call("call_function", target, real, {}, origin)
+    node.meta["writes"] = writes
+    if m.frames:
+        _keep_errors_apart(m, node, writes, False)
+    return node
 
 
 # Operations that may raise for the data that they meet, which meta tensors do not have.
@@ -219,14 +295,6 @@ def _keep_errors_apart(m: Machine, node: Any, writes: bool, risky: bool) -> None
         raise GraphBreak(reasons.WRITE_AND_ERROR, metas.name_of(node.target))
 
 
-def _is_python_safe(target: Any) -> bool:
-    return callable(target) and getattr(target, "__module__", "") == "_operator" and target in PYTHON_SAFE
-
-
-def _any_tensor(m: Machine, args: Sequence[Any]) -> bool:
-    return any(isinstance(m.realize(arg), TensorValue) for arg in args)
-
-
 # Words with which PyTorch says that a tensor without data cannot answer.
 _NO_DATA = ("meta tensor", "Meta tensor", "data-dependent", "Tensor.item", "Cannot copy out of meta", "meta device",
             "_local_scalar_dense", "on meta")  # fmt: skip
@@ -262,28 +330,26 @@ class _Result:
     """From what the meta call returned to values."""
 
     def __init__(
-        self, m: Machine, converter: Arguments, operands: Sequence[Any], device: torch.device, exact: bool, writes: bool
+        self, m: Machine, converter: Arguments, device: torch.device, exact: bool, writes: bool, other: OtherCall | None
     ) -> None:
-        self.m, self.device, self.exact, self.writes = m, device, exact, writes
-        self.numbers, self.operands = converter.numbers, operands
+        self.m, self.device, self.exact, self.writes, self.other = m, device, exact, writes, other
         self.known = {id(value.meta): value for value in converter.tensors}
 
-    def value(self, node: Any, result: Any) -> Value:
+    def value(self, node: Any, result: Any, other: Any) -> Value:
+        """other: the result of the other call, where there is one."""
         if isinstance(result, torch.Tensor):
-            return self.tensor(node, result)
-        if self.numbers and type(result) in (int, float):
-            node.meta["val"] = result
-            roots = dict.fromkeys(root for number in self.numbers for root in number.roots)
-            return SymbolicNumber(node, result, tuple(roots), relation_text(node.target, self.operands, len(roots)))
+            return self.tensor(node, result, other)
         if any(True for _ in metas.tensors_in(result)):
-            return self.sequence(node, result)
+            return self.sequence(node, result, other)
         if result is None or result is NotImplemented:
             node.meta["val"] = None
             return Constant(result)
         self.m.recorder.erase_last(node)  # a fact about the tensor, not an operation
+        if self.other is not None and self.other.name not in _SIZE_FREE:
+            sizes.fix(self.m, self.other.converter.roots())
         return constant(self.m, result)
 
-    def tensor(self, node: Any, result: torch.Tensor) -> Value:
+    def tensor(self, node: Any, result: torch.Tensor, other: torch.Tensor | None) -> Value:
         if type(result) not in (torch.Tensor, torch.nn.Parameter):
             raise GraphBreak(reasons.TENSOR_KIND, f"a {type(result).__name__}")
         if result.layout is not torch.strided or result.is_quantized:
@@ -298,9 +364,12 @@ class _Result:
                     self.m.recorder.erase_last(node)
                 return known
             result = result.view_as(result)
-        return TensorValue(node, result, self.device, torch.Tensor, self.exact)
+        found = self.other.sizes(result, other) if self.other is not None and other is not None else None
+        if found is None or all(type(size) is int for size in found):
+            return TensorValue(node, result, self.device, torch.Tensor, self.exact)
+        return TensorValue(node, result, self.device, torch.Tensor, self.exact, other, found)
 
-    def sequence(self, node: Any, result: Any) -> Value:
+    def sequence(self, node: Any, result: Any, other: Any) -> Value:
         node.meta["val"] = result
         if not isinstance(result, (tuple, list)):
             raise GraphBreak(reasons.TENSOR_KIND, f"a result of type {type(result).__name__}")
@@ -308,7 +377,7 @@ class _Result:
         for i, item in enumerate(result):
             if isinstance(item, (torch.Tensor, tuple, list)):
                 part = self.m.recorder.call("call_function", operator.getitem, (node, i), {}, node.meta["position"])
-                items.append(self.value(part, item))
+                items.append(self.value(part, item, None if other is None else other[i]))
             else:
                 items.append(constant(self.m, item))
         if isinstance(result, list):

@@ -31,8 +31,8 @@ LENGTH: Final[int]
 KEYS: Final[int]  # tuple: the keys of a dict in order
 PRESENT: Final[int]
 ABSENT: Final[int]
-# (type, dtype, device, layout, requires_grad, shape, strides, flags). A size of None: at least 2. A stride of None: any;
-# of -2 - d: stride times size of dimension d.
+# (type, dtype, device, layout, requires_grad, shape, strides, flags). A size of None: at least 2. A stride of None:
+# any; of -2 - d: stride times size of dimension d.
 TENSOR: Final[int]
 TYPE_ATTRS: Final[int]  # {name: object or MISSING}, of a type; stamped
 DICT_VALUES: Final[int]  # {key: object or MISSING}, of a dict; stamped

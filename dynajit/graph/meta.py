@@ -100,6 +100,17 @@ def meta_like(real: torch.Tensor) -> torch.Tensor:
     return meta
 
 
+def meta_of(like: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
+    """A meta tensor of these sizes and strides, in everything else like another tensor."""
+    meta = torch.empty_strided(sizes, strides, dtype=like.dtype, device=META)
+    if like.requires_grad:
+        meta.requires_grad_()
+        if not like.is_leaf:
+            with torch.enable_grad():
+                return meta.view_as(meta)
+    return meta
+
+
 def name_of(target: Any) -> str:
     """The bare name of a function, operator or method."""
     if isinstance(target, str):

@@ -107,7 +107,14 @@ def _set_equals(builder: _Builder, guard: Guard) -> None:
 
 
 def _relation(builder: _Builder, guard: Guard) -> None:
-    builder.check(guard, frame.PREDICATE, guard.expected.predicate())
+    """A relation is checked where the last of its numbers is fetched."""
+    roots = [root.source for root in guard.expected.roots]
+    for source in roots:
+        builder.node(source)
+    last = max(roots, key=lambda source: builder.order[source])
+    node = builder.node(last)
+    node.checks.append((frame.RELATION, guard.expected.predicate(), tuple(builder.order[source] for source in roots)))
+    node.guards.append(guard)
 
 
 def _pair(kind: int) -> Callable[[_Builder, Guard], None]:

@@ -11,7 +11,7 @@ import torch
 from dynajit import frame
 from dynajit.guards.build import Built
 from dynajit.guards.guard import Guard, tensor_spec
-from dynajit.source import Known
+from dynajit.source import Known, Source
 
 
 def describe_spec(spec: tuple[Any, ...]) -> str:
@@ -22,13 +22,23 @@ def describe_spec(spec: tuple[Any, ...]) -> str:
     return f"{str(dtype).removeprefix('torch.')}[{size}] on {device}, {_layout(shape, strides)}{grad}"
 
 
-def _layout(shape: tuple[int, ...], strides: tuple[int | None, ...]) -> str:
-    expected = 1
-    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if stride is not None and stride != expected:
-            return f"strides {tuple('*' if s is None else s for s in strides)}"
-        expected *= n
+def _layout(shape: tuple[int | None, ...], strides: tuple[int | None, ...]) -> str:
+    expected: int | None = 1
+    inner = 0
+    for dim in reversed(range(len(shape))):
+        stride, size = strides[dim], shape[dim]
+        if stride is None:
+            continue
+        if stride != (-2 - inner if stride < 0 else expected):
+            return f"strides ({', '.join(_stride(stride) for stride in strides)})"
+        inner, expected = dim, None if size is None or expected is None else expected * size
     return "contiguous"
+
+
+def _stride(stride: int | None) -> str:
+    if stride is None:
+        return "*"
+    return str(stride) if stride >= 0 else f"past dim {-2 - stride}"
 
 
 def describe_tensor(obj: torch.Tensor) -> str:
@@ -52,7 +62,9 @@ def words(guard: Guard) -> str:
         case "SET_EQUALS":
             return f"{source} == {_short(set(expected))}"
         case "RELATION":
-            text = re.sub(r"\bv\b", source, expected.text)
+            text = expected.text
+            for root in expected.roots:
+                text = re.sub(rf"\b{root.name}\b", root.source.text.replace("\\", r"\\"), text)
             return text if expected.value else f"not {text}"
         case "IS":
             return f"{source} is {_name(expected)}"
@@ -101,6 +113,18 @@ def failing(built: Built, func: FunctionType, args: tuple[Any, ...]) -> tuple[Gu
     if check < len(checks) and checks[check][0] in (frame.TYPE_ATTRS, frame.DICT_VALUES):
         return _failing_name(guards, checks[check][1], value), value
     return (guards[check] if 0 <= check < len(guards) else None), value
+
+
+def current(source: Source, func: FunctionType, args: tuple[Any, ...]) -> Any:
+    """What is found at `source` in this call; MISSING if nothing is."""
+    path: list[Source] = []
+    here: Source | None = source
+    while here is not None:
+        path.insert(0, here)
+        here = here.parent
+    rows = [(position - 1, *step.accessor, ()) for position, step in enumerate(path)]
+    found = frame.Check(rows, [len(rows) - 1]).run(func, args)
+    return found[0] if found is not None else frame.MISSING
 
 
 def _failing_name(guards: tuple[Guard, ...], expected: dict[str, Any], owner: Any) -> Guard | None:

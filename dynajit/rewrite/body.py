@@ -20,6 +20,7 @@ from dynajit.rewrite.replay import replay
 from dynajit.rewrite.resume import ResumePoints, hand_over, points_of
 from dynajit.source import Source
 from dynajit.trace import Broke, Returned, Trace
+from dynajit.values.ambient import KEY as AMBIENT
 from dynajit.values.base import NULL, Value
 from dynajit.values.cell import CellValue
 
@@ -55,6 +56,8 @@ def draft(function: FunctionType, program: Program, trace: Trace) -> Draft:
     cell_names = frozenset(code.cellvars) if isinstance(end, Broke) else frozenset()
     emit = Reload(trace.heap, function.__globals__, own_cells, cell_names)
     emit.placeholders = dict(zip(trace.placeholders, trace.inputs, strict=True))
+    for context in trace.heap[AMBIENT].open:
+        context.reenter(emit)
     replay(trace, emit)
     if isinstance(end, Returned):
         emit.load(end.value)

@@ -12,6 +12,7 @@ from dynajit.errors import GraphBreak
 from dynajit.rewrite.reload import Reload
 from dynajit.source import FreeCell, Item
 from dynajit.trace import Trace
+from dynajit.values.ambient import TorchContext
 from dynajit.values.base import NULL, Value
 from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue
@@ -64,6 +65,8 @@ def _replay_one(emit: Reload, value: Value, before: Any, after: Any) -> None:
             raise GraphBreak(reasons.NO_OPERATION, "clearing a context variable")
         emit.call(_set_variable, value, after)
         emit.instruction("POP_TOP")
+    elif isinstance(value, TorchContext):
+        return  # entered already
     elif isinstance(value, GradContext):
         _store_attr(emit, value, "prev", Constant(after))
     else:

@@ -1,6 +1,7 @@
 """Symbolic values, one family a file. Importing this package fills the table of `wrap`."""
 
 from dynajit.values import (
+    ambient,
     builtin,
     cell,
     constant,
@@ -18,9 +19,11 @@ from dynajit.values import (
     sequence,
     sets,
     tensor,
+    unknown,
 )
 
 __all__ = [
+    "ambient",
     "builtin",
     "cell",
     "constant",
@@ -38,4 +41,5 @@ __all__ = [
     "sequence",
     "sets",
     "tensor",
+    "unknown",
 ]

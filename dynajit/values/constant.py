@@ -15,6 +15,7 @@ import torch
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.source import Attr, Known, Source
+from dynajit.symbol import Symbol
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.unknown import demand_known
 from dynajit.values.wrap import kind, rule
@@ -220,6 +221,11 @@ class SliceValue(Value):
             return self.parts[("start", "stop", "step").index(name)]
         self.missing(f"attribute {name!r}")
 
+    def as_plain(self, m: Tracer) -> Any:
+        """The slice, its bounds guarded by value."""
+        bounds = [as_plain(m, m.specialise(m.realize(part))) for part in self.parts]
+        return UNKNOWN if UNKNOWN in bounds else slice(*bounds)
+
     def reload(self, emit: Emitter) -> None:
         for part in self.parts:
             emit.load(part)
@@ -228,21 +234,29 @@ class SliceValue(Value):
 
 @dataclass(frozen=True, eq=False)
 class SymbolicNumber(Value):
-    """A Python number that is an input of the graph, or computed from such inputs.
+    """A Python number that the graph is given or computes.
 
-    node: its place in the graph. example: its value in this call. roots: the sources it depends on, with their values.
-    text: how it is computed from its root `v`, when there is exactly one.
+    node: its place in the graph. symbol: what is known of it.
     """
 
     node: Any
-    example: Any
-    roots: tuple[tuple[Source, Any], ...]
-    text: str | None = None
+    symbol: Symbol
 
     kind = "number"
 
+    @property
+    def example(self) -> Any:
+        """Its value in the call that is compiled."""
+        return self.symbol.example
+
     def python_type(self) -> type:
         return type(self.example)
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        return m.specialise(self).getattr(m, name)
+
+    def length(self, m: Tracer) -> int:
+        return m.specialise(self).length(m)
 
     def reload(self, emit: Emitter) -> None:
         emit.load_node(self.node)

@@ -13,13 +13,14 @@ import torch
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.source import InstanceAttr, Source
+from dynajit.symbol import Number
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.constant import Constant
 from dynajit.values.wrap import kind, rule
 
 # Attributes that are facts about a tensor, known from its meta tensor.
-FACTS = frozenset({"shape", "dtype", "ndim", "layout", "requires_grad", "is_sparse", "is_quantized", "is_mkldnn",
-                   "is_nested", "itemsize", "nbytes", "names", "is_meta", "is_cuda", "is_cpu"})  # fmt: skip
+FACTS = frozenset({"dtype", "ndim", "layout", "requires_grad", "is_sparse", "is_quantized", "is_mkldnn",
+                   "is_nested", "itemsize", "names", "is_meta", "is_cuda", "is_cpu"})  # fmt: skip
 # Attributes that are tensors computed from it, recorded as they stand.
 COMPUTED = frozenset({"T", "mT", "H", "mH", "data", "real", "imag"})
 # Methods that look at the data or the memory of the tensor object itself.
@@ -39,6 +40,8 @@ class TensorValue(Value):
     """node: the fx node. meta: a meta tensor of its shape, strides, dtype and requires_grad. device: where it is.
 
     exact_layout: its strides are eager's own, not those of the meta kernel.
+    other, sizes: only when some size is symbolic. The meta tensor in the other call (dynajit/symbol.py); for each
+    dimension a constant, a symbol, or None where only the run can tell.
     """
 
     node: Any
@@ -46,6 +49,8 @@ class TensorValue(Value):
     device: torch.device
     cls: type = torch.Tensor
     exact_layout: bool = True
+    other: torch.Tensor | None = None
+    sizes: tuple[Number | None, ...] | None = None
 
     kind = "tensor"
 
@@ -64,6 +69,10 @@ class TensorValue(Value):
             return m.constant(self.device)
         if name in ("is_cuda", "is_cpu", "is_meta"):
             return Constant(self.device.type == name[3:])
+        if name == "shape":
+            return m.shape(self)
+        if name == "nbytes":
+            return m.binary("*", m.element_count(self), m.constant(self.meta.itemsize))
         if name in FACTS:
             return m.constant(getattr(self.meta, name))
         if name in COMPUTED:
@@ -102,7 +111,7 @@ class TensorValue(Value):
     def length(self, m: Tracer) -> int:
         if self.meta.dim() == 0:
             m.throw(TypeError, "len() of a 0-d tensor")
-        return int(self.meta.shape[0])
+        return int(m.specialise(m.size(self, 0)).value)  # type: ignore[attr-defined]
 
     def truth(self, m: Tracer) -> bool:
         raise GraphBreak(reasons.BRANCH_ON_TENSOR, self.describe())
@@ -155,7 +164,15 @@ def call_tensor_method(
         owner.setitem(m, *args)
         return Constant(None)
     if name == "__len__":
-        return Constant(owner.length(m))
+        if owner.meta.dim() == 0:
+            m.throw(TypeError, "len() of a 0-d tensor")
+        return m.size(owner, 0)
+    if name in ("numel", "nelement") and not args and not kwargs:
+        return m.element_count(owner)
+    if name == "size" and not kwargs and len(args) <= 1:
+        found = _size(m, owner, args)
+        if found is not None:
+            return found
     if name == "__iter__":
         return owner.iterate(m)
     if name == "get_device":
@@ -165,6 +182,15 @@ def call_tensor_method(
     if name in ("cpu", "cuda") and not args and not kwargs and owner.device.type == name:
         return owner  # eager returns the tensor itself
     return m.record("call_method", name, (owner, *args), kwargs)
+
+
+def _size(m: Tracer, owner: TensorValue, args: Sequence[Value]) -> Value | None:
+    """`owner.size()` or `owner.size(dim)`; None where PyTorch shall say what is wrong."""
+    if not args or (isinstance(args[0], Constant) and args[0].value is None):
+        return m.shape(owner)
+    dim = args[0].value if isinstance(args[0], Constant) else None
+    rank = owner.meta.dim()
+    return m.size(owner, dim % rank) if type(dim) is int and -rank <= dim < rank else None
 
 
 def dense(obj: torch.Tensor) -> bool:

@@ -20,6 +20,8 @@ from dynajit.values.tensor import TensorValue
 
 @builtin(len)
 def len_(m: Machine, value: Value) -> Value:
+    if isinstance(value, TensorValue):
+        return m.call_method(value, "__len__")
     return Constant(value.length(m))
 
 

@@ -14,6 +14,7 @@ from dynajit.errors import GraphBreak
 from dynajit.evaluate import operators
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
+from dynajit.symbol import TEXTS
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold
 from dynajit.values.instance import InstanceValue
@@ -30,6 +31,8 @@ def _register_folded() -> None:
 def _folding(function: Callable[..., Any]) -> Callable[..., Value]:
     def run(m: Machine, *args: Value, **kwargs: Value) -> Value:
         _refuse_tensors(args, function)
+        if function in TEXTS and not kwargs and any(isinstance(arg, SymbolicNumber) for arg in args):
+            return m.compute(function, *args)
         return fold(m, function, args, kwargs)
 
     return run
@@ -49,6 +52,8 @@ def _by_special(function: Callable[..., Any], special: str) -> Callable[..., Val
         if isinstance(value, InstanceValue) and (method := value.method(m, special)) is not None:
             return m.call(method, [value, *rest], {})
         _refuse_tensors((value,), function)
+        if isinstance(value, SymbolicNumber) and not rest:
+            return m.compute(function, value)
         return fold(m, function, [value, *rest])
 
     return run
@@ -62,6 +67,8 @@ builtin(float)(lambda m, *args: _convert(m, float, "__float__", *args))
 def _convert(m: Machine, cls: type, special: str, *args: Value, **kwargs: Value) -> Value:
     if len(args) == 1 and isinstance(args[0], SymbolicNumber) and args[0].python_type() is cls:
         return args[0]
+    if len(args) == 1 and isinstance(args[0], SymbolicNumber):
+        return m.compute(cls, args[0])
     if len(args) == 1 and not kwargs and isinstance(args[0], TensorValue):
         return m.record("call_function", cls, args, {})
     if len(args) == 1 and isinstance(args[0], InstanceValue):

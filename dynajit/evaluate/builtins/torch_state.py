@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,10 +14,12 @@ from dynajit import markers, reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
-from dynajit.values import context
+from dynajit.source import Known
+from dynajit.values import ambient, context
 from dynajit.values.base import Value
-from dynajit.values.constant import Constant, fold
+from dynajit.values.constant import Constant, fold, plain
 from dynajit.values.tensor import TensorValue
+from dynajit.values.unknown import UnknownValue
 
 
 def _answer(value: Any, *functions: Any) -> None:
@@ -35,9 +38,7 @@ _answer(
     torch.overrides.has_torch_function,
     torch.overrides.has_torch_function_unary,
     torch.overrides.has_torch_function_variadic,
-    torch.is_inference_mode_enabled,
-    torch.is_autocast_enabled,
-    torch.is_autocast_cpu_enabled,
+    torch._C._is_torch_function_mode_enabled,
 )
 _answer(None, torch._C._get_tracing_state, torch._C._log_api_usage_once)
 
@@ -78,7 +79,8 @@ def _folded(function: Any) -> None:
 
 
 for _function in (torch.device, torch.finfo, torch.iinfo, torch.promote_types, torch.can_cast,
-                  torch.cuda.is_available, torch.broadcast_shapes):  # fmt: skip
+                  torch.cuda.is_available, torch.broadcast_shapes, torch._C._is_autocast_available,
+                  torch._C._get_privateuse1_backend_name, torch.cuda.is_bf16_supported, torch.accelerator.is_available):  # fmt: skip
     _folded(_function)
 
 
@@ -100,3 +102,148 @@ def graph_break(m: Machine) -> Value:
 @builtin(markers.is_compiling)
 def is_compiling(m: Machine) -> Value:
     return Constant(True)
+
+
+# ---- inference mode, profiling ----
+@builtin(torch.is_inference_mode_enabled)
+def is_inference_mode_enabled(m: Machine) -> Value:
+    return Constant(ambient.state(m).inference)
+
+
+@builtin(torch.inference_mode)
+def inference_mode(m: Machine, mode: Value | None = None) -> Value:
+    return ambient.make_context(m, torch.inference_mode, True if mode is None else bool(plain(m, mode)))
+
+
+@builtin(torch.profiler.record_function)
+def record_function(m: Machine, name: Value, args: Value | None = None) -> Value:
+    note = None if args is None else plain(m, args)
+    return ambient.make_context(m, torch.profiler.record_function, plain(m, name), note)
+
+
+for _context in ambient.SILENT:
+    builtin(_context)(lambda m, make=_context: ambient.make_context(m, make))
+
+
+# ---- autocast: its class is evaluated like any other, these are what it stands on ----
+def _change(m: Machine, **fields: Any) -> None:
+    m.heap.put(ambient.KEY, replace(ambient.state(m), **fields))
+
+
+def _mode(m: Machine, device: Value | None) -> tuple[str, bool, torch.dtype]:
+    name = "cuda" if device is None else str(plain(m, device))
+    found = ambient.state(m).autocast.get(name)
+    if found is None:
+        raise GraphBreak(reasons.GLOBAL_STATE, f"autocast on {name}")
+    return name, *found
+
+
+@builtin(torch.is_autocast_enabled)
+def is_autocast_enabled(m: Machine, device: Value | None = None) -> Value:
+    return Constant(_mode(m, device)[1])
+
+
+@builtin(torch.is_autocast_cpu_enabled)
+def is_autocast_cpu_enabled(m: Machine) -> Value:
+    return Constant(ambient.state(m).autocast["cpu"][0])
+
+
+@builtin(torch.get_autocast_dtype)
+def get_autocast_dtype(m: Machine, device: Value) -> Value:
+    return Constant(_mode(m, device)[2])
+
+
+@builtin(torch.is_autocast_cache_enabled)
+def is_autocast_cache_enabled(m: Machine) -> Value:
+    return Constant(ambient.state(m).cache)
+
+
+@builtin(torch.set_autocast_enabled)
+def set_autocast_enabled(m: Machine, device: Value, enabled: Value) -> None:
+    name, before, dtype = _mode(m, device)
+    now = bool(plain(m, enabled))
+    if now != before:
+        m.record_effect(torch.set_autocast_enabled, (name, now))
+        _change(m, autocast={**ambient.state(m).autocast, name: (now, dtype)})
+
+
+@builtin(torch.set_autocast_dtype)
+def set_autocast_dtype(m: Machine, device: Value, dtype: Value) -> None:
+    name, enabled, before = _mode(m, device)
+    now = plain(m, dtype)
+    if now is not before:
+        m.record_effect(torch.set_autocast_dtype, (name, now))
+        _change(m, autocast={**ambient.state(m).autocast, name: (enabled, now)})
+
+
+@builtin(torch.set_autocast_cache_enabled)
+def set_autocast_cache_enabled(m: Machine, enabled: Value) -> None:
+    now = bool(plain(m, enabled))
+    if now != ambient.state(m).cache:
+        m.record_effect(torch.set_autocast_cache_enabled, (now,))
+        _change(m, cache=now)
+
+
+@builtin(torch.autocast_increment_nesting)
+def autocast_increment_nesting(m: Machine) -> Value:
+    """Only what keeps casts is counted in the graph: a region that switches autocast off where it is off does not."""
+    state = ambient.state(m)
+    if state.casts:
+        m.record_effect(torch.autocast_increment_nesting, ())
+    _change(m, nesting=(*state.nesting, state.casts))
+    return Constant(_depth(m))
+
+
+@builtin(torch.autocast_decrement_nesting)
+def autocast_decrement_nesting(m: Machine) -> Value:
+    *outer, counted = ambient.state(m).nesting or (True,)
+    if counted:
+        m.record_effect(torch.autocast_decrement_nesting, ())
+    _change(m, nesting=tuple(outer))
+    return Constant(_depth(m) + (not counted))  # nothing to clear
+
+
+def _depth(m: Machine) -> int:
+    outside = ambient.nesting()
+    m.guard(Known(ambient.nesting), "STATE", ((ambient.nesting, outside),))
+    return outside + len(ambient.state(m).nesting)
+
+
+@builtin(torch.clear_autocast_cache)
+def clear_autocast_cache(m: Machine) -> None:
+    m.record_effect(torch.clear_autocast_cache, ())
+
+
+@builtin(torch.cuda.amp.common.amp_definitely_not_available)
+def amp_definitely_not_available(m: Machine) -> Value:
+    return Constant(torch.cuda.amp.common.amp_definitely_not_available())
+
+
+# ---- random numbers: the state is that of the moment when the graph runs ----
+@builtin(torch.manual_seed)
+def manual_seed(m: Machine, seed: Value) -> Value:
+    node = m.record_effect(torch.manual_seed, (seed,), writes=True)
+    return UnknownValue(node, torch.Generator, reasons.GLOBAL_STATE, "torch.manual_seed")
+
+
+@builtin(torch.seed)
+def seed(m: Machine) -> Value:
+    return UnknownValue(m.record_effect(torch.seed, (), writes=True), int, reasons.GLOBAL_STATE, "torch.seed")
+
+
+@builtin(torch.initial_seed)
+def initial_seed(m: Machine) -> Value:
+    return UnknownValue(m.record_effect(torch.initial_seed, ()), int, reasons.GLOBAL_STATE, "torch.initial_seed")
+
+
+@builtin(torch.get_rng_state)
+def get_rng_state(m: Machine) -> Value:
+    node = m.record_effect(torch.get_rng_state, ())
+    meta = torch.empty_like(torch.get_rng_state(), device="meta")
+    node.meta["val"], node.meta["device"] = meta, torch.device("cpu")
+    return TensorValue(node, meta, torch.device("cpu"))
+
+
+@builtin(torch.set_rng_state)
+def set_rng_state(m: Machine, state: Value) -> None:
+    m.record_effect(torch.set_rng_state, (state,), writes=True)

@@ -41,7 +41,6 @@ def build_const_key_map(m: Machine, instr: Instr, *items: Value) -> Value:
 
 @op("BUILD_SLICE", pops=lambda instr: int(instr.arg))
 def build_slice(m: Machine, instr: Instr, *parts: Value) -> Value:
-    parts = tuple(m.specialise(part) for part in parts)
     if all(is_known(m, part) for part in parts):
         return Constant(slice(*(as_plain(m, part) for part in parts)))
     return SliceValue((*parts, Constant(None))[:3])

@@ -7,6 +7,7 @@ from dynajit.bytecode import Instr
 from dynajit.errors import GraphBreak
 from dynajit.evaluate.machine import Machine
 from dynajit.evaluate.op import op
+from dynajit.values.ambient import TorchContext
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant
 from dynajit.values.context import GradContext
@@ -16,7 +17,7 @@ from dynajit.values.instance import InstanceValue
 
 @op("BEFORE_WITH")
 def before_with(m: Machine, instr: Instr, manager: Value) -> tuple[Value, Value]:
-    if isinstance(manager, GradContext):
+    if isinstance(manager, (GradContext, TorchContext)):
         return m.getattr(manager, "__exit__"), manager.enter(m)
     if not isinstance(manager, InstanceValue):
         raise GraphBreak(reasons.USER_CONTEXT, manager.describe())

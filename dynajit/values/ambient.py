@@ -1,0 +1,225 @@
+"""State of PyTorch that contexts change for a while: autocast, inference mode, and contexts that only others notice.
+
+Entering and leaving are operations of the graph. Where the graph ends inside, it leaves the contexts that are open, and
+the replacement makes and enters real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.autograd import grad_mode
+
+from dynajit.source import Attr, Source
+from dynajit.values.base import Emitter, Handle, Tracer, Value
+from dynajit.values.constant import Constant
+from dynajit.values.wrap import kind
+
+KEY = 0  # of the heap: no handle has it
+
+
+@dataclass(frozen=True)
+class Ambient:
+    """autocast: (enabled, dtype) of each kind of device. cache: whether casts of weights are kept.
+
+    nesting: whether each autocast region that was entered here is one in the graph, too. grad: the grad mode outside of
+    inference mode. open: contexts entered, outermost first.
+    """
+
+    autocast: Mapping[str, tuple[bool, torch.dtype]]
+    cache: bool
+    inference: bool
+    grad: bool
+    nesting: tuple[bool, ...] = ()
+    open: tuple[TorchContext, ...] = ()
+
+    @property
+    def casts(self) -> bool:
+        """Whether autocast is on; then Python functions of operations are evaluated, not recorded."""
+        return any(enabled for enabled, _ in self.autocast.values())
+
+    def casts_to(self, device: str) -> torch.dtype | None:
+        enabled, dtype = self.autocast.get(device, (False, None))
+        return dtype if enabled else None
+
+
+DEVICES = ("cpu", "cuda")
+
+
+def current_autocast() -> tuple[Any, ...]:
+    """What a guard of a region under autocast compares."""
+    modes = tuple((torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in DEVICES)
+    return (*modes, torch.is_autocast_cache_enabled())
+
+
+def nesting() -> int:
+    """How many autocast regions this thread is in."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def current() -> Ambient:
+    """The state of this thread."""
+    *modes, cache = current_autocast()
+    return Ambient(
+        dict(zip(DEVICES, modes, strict=True)), cache, torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+    )
+
+
+def state(m: Tracer) -> Ambient:
+    found: Ambient = m.heap[KEY]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class TorchContext(Handle):
+    """make: what makes a real one, with these arguments. Contents: while it is entered, the state to go back to."""
+
+    make: Any
+    args: tuple[Any, ...]
+
+    kind = "context"
+
+    def python_type(self) -> type:
+        return self.make if isinstance(self.make, type) else object
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        if name in ("__enter__", "__exit__"):
+            return TorchContextMethod(self, name)
+        self.missing(f"attribute {name!r}")
+
+    def enter(self, m: Tracer) -> Value:
+        if m.heap[self.key] is not None:
+            self.missing("entering again")
+        before = state(m)
+        before = replace(before, grad=m.grad_mode)
+        after, node = ENTER[self.make](m, before, *self.args)
+        m.heap.put(self.key, (before, node))
+        m.heap.put(KEY, replace(after, open=(*before.open, self)))
+        return Constant(None) if self.make in _RETURN_NOTHING else self
+
+    def exit(self, m: Tracer) -> Value:
+        if m.heap[self.key] is None or state(m).open[-1:] != (self,):
+            self.missing("leaving in another order")
+        before, node = m.heap[self.key]
+        self.leave(m, node)
+        m.heap.put(self.key, None)
+        m.heap.put(KEY, replace(state(m), inference=before.inference, open=before.open))
+        if self.make is grad_mode.inference_mode:
+            torch._C._set_grad_enabled(before.grad)
+        return Constant(None)
+
+    def leave(self, m: Tracer, node: Any) -> None:
+        leave = LEAVE.get(self.make)
+        if leave is not None and node is not None:
+            m.record_effect(leave, (node,))
+
+    def reload(self, emit: Emitter) -> None:
+        make = _entered if emit.heap[self.key] is not None else _fresh
+        emit.call(make, Constant(self.make), *(Constant(arg) for arg in self.args))
+
+    def reenter(self, emit: Emitter) -> None:
+        """For a context that is open where the graph ends: make or take the real one, and enter it."""
+        emit.load(self)
+        if self.source is not None:
+            emit.instruction("LOAD_METHOD", "__enter__")
+            emit.instruction("CALL", (0, ()))
+        emit.instruction("POP_TOP")
+
+
+def _fresh(make: Any, *args: Any) -> Any:
+    return make(*args)
+
+
+def _entered(make: Any, *args: Any) -> Any:
+    context = make(*args)
+    context.__enter__()
+    return context
+
+
+@dataclass(frozen=True, eq=False)
+class TorchContextMethod(Value):
+    owner: TorchContext
+    name: str
+
+    kind = "method"
+
+    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        return self.owner.enter(m) if self.name == "__enter__" else self.owner.exit(m)
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load(self.owner)
+        emit.instruction("LOAD_ATTR", self.name)
+
+
+def close(m: Tracer) -> None:
+    """At the end of the graph: leave what is still open. The real contexts are entered by the replacement."""
+    for context in reversed(state(m).open):
+        context.leave(m, m.heap[context.key][1])
+
+
+# ---- what entering does: (state, arguments) -> (new state, the node of what was entered) --------------------------------
+Enter = Callable[..., tuple[Ambient, Any]]
+
+
+def _inference(m: Tracer, before: Ambient, mode: bool) -> tuple[Ambient, Any]:
+    if mode == before.inference:
+        return before, None
+    node = m.record_effect(grad_mode._enter_inference_mode, (mode,))
+    torch._C._set_grad_enabled(not mode and before.grad)  # what is made inside does not require gradients
+    return replace(before, inference=mode), node
+
+
+def _nothing(m: Tracer, before: Ambient, *args: Any) -> tuple[Ambient, Any]:
+    return before, None
+
+
+def _record_function(m: Tracer, before: Ambient, name: str, args: str | None) -> tuple[Ambient, Any]:
+    return before, m.record_effect(torch.ops.profiler._record_function_enter_new.default, (name, args))
+
+
+# They switch off what no compiled frame runs under.
+SILENT: tuple[Any, ...] = (torch._C._DisableTorchDispatch, torch._C._DisableFuncTorch)
+_RETURN_NOTHING: tuple[Any, ...] = (*SILENT, grad_mode.inference_mode)
+ENTER: dict[Any, Enter] = {
+    grad_mode.inference_mode: _inference,
+    torch.profiler.record_function: _record_function,
+    **dict.fromkeys(SILENT, _nothing),
+}
+LEAVE: dict[Any, Any] = {
+    grad_mode.inference_mode: grad_mode._exit_inference_mode,
+    torch.profiler.record_function: torch.ops.profiler._record_function_exit._RecordFunction,
+}
+
+
+def make_context(m: Tracer, make: Any, *args: Any) -> TorchContext:
+    key = m.new_key()
+    m.heap.new(key, None, existing=False)
+    return TorchContext(key, make, args)
+
+
+@kind(grad_mode.inference_mode)
+def wrap_inference_mode(m: Tracer, obj: Any, source: Source) -> Value:
+    return _existing(m, obj, source, "mode")
+
+
+@kind(torch.profiler.record_function)
+def wrap_record_function(m: Tracer, obj: Any, source: Source) -> Value:
+    return _existing(m, obj, source, "name", "args")
+
+
+def _existing(m: Tracer, obj: Any, source: Source, *names: str) -> Value:
+    known = m.known_handle(obj, source)
+    if known is not None:
+        return known
+    m.guard(source, "TYPE_IS", type(obj))
+    for name in names:
+        m.guard(Attr(source, name), "EQUALS", getattr(obj, name))
+    key = m.new_key()
+    m.heap.new(key, None, existing=True)
+    value = TorchContext(key, type(obj), tuple(getattr(obj, name) for name in names), source=source)
+    m.remember_handle(obj, value)
+    return value
