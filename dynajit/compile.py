@@ -244,7 +244,8 @@ def _compile_graph(trace: Trace, made: body.Draft, options: Options, root: CodeT
         events.emit(events.StageEnded(root, stage, seconds, detail))
 
     compiled = _backend(module, examples, options, observe, root)
-    fn = _restoring_grad_mode(compiled.fn) if before != after or _switches(operations) else compiled.fn
+    switches = any(node.target in ambient.SWITCHES for node in operations)
+    fn = _restoring_modes(compiled.fn) if switches else compiled.fn
     call = frame.GraphCall(fn, _is_pure(operations), root.co_qualname)
     _GRAPH_OWNERS[id(call)] = weakref.ref(root)
     record = GraphRecord(_describe_nodes(operations), module.code, compiled, call)
@@ -278,10 +279,6 @@ def _is_number(node: fx.Node) -> bool:
     return pure and isinstance(node.meta.get("val"), (int, float))
 
 
-def _switches(operations: Sequence[fx.Node]) -> bool:
-    return any(node.target is torch._C._set_grad_enabled for node in operations)
-
-
 def _graph_modes(trace: Trace, operations: Sequence[fx.Node]) -> tuple[bool, bool]:
     """Grad mode before the graph, and after its last operation."""
     mode = trace.grad_mode[0]
@@ -291,15 +288,16 @@ def _graph_modes(trace: Trace, operations: Sequence[fx.Node]) -> tuple[bool, boo
     return trace.grad_mode[0], mode
 
 
-def _restoring_grad_mode(fn: Any) -> Any:
-    """A graph that switches the grad mode must not leave it switched when it fails half way."""
+def _restoring_modes(fn: Any) -> Any:
+    """A graph that switches modes must not leave them switched when it fails half way."""
 
     def run(*args: Any) -> Any:
-        mode = torch.is_grad_enabled()
+        modes = ambient.modes()
         try:
             return fn(*args)
-        except BaseException:
-            torch._C._set_grad_enabled(mode)
+        except BaseException as error:
+            traceback.clear_frames(error.__traceback__)  # what they hold may be a mode, too
+            ambient.restore(modes)
             raise
 
     frame.hide(run.__code__)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate import construction, torch_calls
+from dynajit.graph import autocast
+from dynajit.graph import meta as metas
+from dynajit.source import Known
 from dynajit.values import ambient
 from dynajit.values.base import Value
 from dynajit.values.builtin import BuiltinValue
@@ -36,7 +40,7 @@ def builtin(*functions: Any) -> Callable[[F], F]:
 
 
 def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
-    fn = m.realize(fn)
+    fn = _enabled(m, m.realize(fn))
     target = _target(fn)
     if target is None:
         return fn.call(m, args, kwargs)
@@ -49,11 +53,29 @@ def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Valu
         owner = m.realize(args[0]) if args else None
         if isinstance(owner, TensorValue):
             return call_tensor_method(m, owner, target.__name__, args[1:], kwargs)
-    if torch_calls.is_recorded(target) and not (isinstance(fn, FunctionValue) and ambient.state(m).casts):
+    if torch_calls.is_recorded(target) and not (isinstance(fn, FunctionValue) and _is_recast(m, target)):
         return torch_calls.record_function(m, target, args, kwargs)
     if isinstance(fn, ClassValue):
         return construction.construct(m, fn.cls, args, kwargs)
     return fn.call(m, args, kwargs)
+
+
+def _enabled(m: Machine, fn: Value) -> Value:
+    """The function behind a wrapper that torch._dynamo, where it is loaded, puts around some of PyTorch's."""
+    if not isinstance(fn, FunctionValue):
+        return fn
+    behind = getattr(fn.fn, "_torchdynamo_orig_callable", None)
+    if not isinstance(behind, FunctionType) or not (_row(behind) or torch_calls.is_recorded(behind)):
+        return fn
+    assert fn.source is not None
+    m.guard(fn.source, "IS", fn.fn)
+    return FunctionValue(behind, source=Known(behind))
+
+
+def _is_recast(m: Machine, target: Any) -> bool:
+    """Whether autocast is on and a Python function may be made of operations that it casts."""
+    modes = ambient.state(m).autocast
+    return any(on and not autocast.policy(metas.name_of(target), device) for device, (on, _) in modes.items())
 
 
 def _target(fn: Value) -> Any:

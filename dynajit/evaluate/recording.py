@@ -122,12 +122,9 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     if converter.differ:
         other = OtherCall(m, op, target, args, converter)
     node = m.recorder.call(op, target, real_args, real_kwargs, m.origin())
-    casts_to = ambient.state(m).casts_to(device.type)
-    if casts_to is not None:
-        meta_args, meta_kwargs = autocast.cast(name, device.type, casts_to, meta_args, meta_kwargs)
     before = metas.versions(converter.tensors)
     try:
-        result = metas.run(op, target, meta_args, meta_kwargs)
+        result = run_meta(m, op, target, meta_args, meta_kwargs, device)
         if metas.changes_device(device, placed) and isinstance(result, torch.Tensor):
             result = result.clone()
     except Exception as error:
@@ -144,9 +141,19 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     risky = may_fail(target, converter.tensors, args) or (other is not None and other.may_fail)
     _keep_errors_apart(m, node, writes, risky)
     if other is not None:
-        other.run([t[2] for t in triples], {k: t[2] for k, t in named.items()}, writes, result)
+        other.run([t[2] for t in triples], {k: t[2] for k, t in named.items()}, device, writes, result)
     made = _Result(m, converter, device, exact, writes, other)
     return made.value(node, result, None if other is None else other.result)
+
+
+def run_meta(
+    m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], device: torch.device
+) -> Any:
+    """The call on meta tensors, under the autocast mode that the program has here."""
+    casts_to = ambient.state(m).casts_to(device.type)
+    if casts_to is not None:
+        args, kwargs = autocast.cast(metas.name_of(target), device.type, casts_to, args, kwargs)
+    return metas.run(op, target, args, kwargs)
 
 
 class OtherCall:
@@ -191,13 +198,15 @@ class OtherCall:
         """Whether other sizes may make it fail: those that are not told to be equal, or divided."""
         return self.name in rules.VIEWS or len(self.converter.roots()) > 1
 
-    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], writes: bool, result: Any) -> None:
+    def run(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], device: torch.device, writes: bool, result: Any
+    ) -> None:
         """Make the call. One that fails, or returns something else than `result` but for sizes, changes the plan."""
         if writes:
             args = self.converter.separate(list(args))
             kwargs = {name: self.converter.separate(value) for name, value in kwargs.items()}
         try:
-            self.result = metas.run(self.op, self.target, args, kwargs)
+            self.result = run_meta(self.m, self.op, self.target, args, kwargs, device)
             same = _alike(result, self.result)
         except Exception:
             same = False
@@ -247,7 +256,7 @@ type get_device is_sparse is_quantized is_same_size result_type promote_types ca
 
 
 def record_effect(m: Machine, target: Any, args: Sequence[Any], *, writes: bool) -> Any:
-    """Add a call that changes the state of PyTorch, or tells of it. `writes`: calling it twice is not calling it once."""
+    """Add a call that changes the state of PyTorch, or tells of it. `writes`: to repeat it makes a difference."""
     converter = Arguments(m, True)
     real = [converter.convert(arg)[0] if isinstance(arg, Value) else arg for arg in args]
     origin = m.origin() if m.frames else m.recorder.nodes[-1].meta["position"]

@@ -14,7 +14,7 @@ import torch
 _LOWER_EVERYWHERE = """
 conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d _convolution prelu addmm matmul mm
 linalg_vecdot linear addbmm baddbmm bmm scaled_dot_product_attention einsum __matmul__ rmatmul __rmatmul__ tensordot
-chain_matmul linalg_multi_dot inner
+chain_matmul linalg_multi_dot
 """
 _FP32_EVERYWHERE = """
 poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d nll_loss_nd hinge_embedding_loss kl_div l1_loss
@@ -35,7 +35,9 @@ _LISTS: dict[str, dict[str, frozenset[str]]] = {
             max_unpool3d nanquantile orgqr ormqr pinverse polar qr quantile reflection_pad1d reflection_pad2d
             replication_pad1d replication_pad2d replication_pad3d stft svd trace triangular_solve view_as_complex
             """).split()),
-        "widest": frozenset("cat stack index_copy concat concatenate hstack vstack dstack row_stack column_stack".split()),
+        "widest": frozenset("""
+            cat stack index_copy concat concatenate hstack vstack dstack row_stack column_stack
+            """.split()),
     },
     "cuda": {
         "lower": frozenset((_LOWER_EVERYWHERE + """
@@ -54,6 +56,10 @@ _LISTS: dict[str, dict[str, frozenset[str]]] = {
             """.split()),
     },
 }  # fmt: skip
+# Made of operations that are cast or not, as the arguments' values and sizes have it: only running them tells.
+UNCERTAIN = frozenset(
+    "inner matrix_power linalg_matrix_power linalg_pinv pinverse linalg_matrix_exp matrix_exp".split()
+)
 _ASKS_FOR_DTYPE = frozenset(
     "prod softmax log_softmax cumprod cumsum sum linalg_vector_norm linalg_matrix_norm norm".split()
 )
@@ -65,6 +71,8 @@ def cast(
     """The arguments as the operation's kernel gets them in a region that casts to `dtype` on this kind of device."""
     lists = _LISTS.get(device, _LISTS["cuda"])
     to: torch.dtype | None = None
+    if name in UNCERTAIN:
+        raise NotImplementedError("no fake impl under autocast")
     if name in lists["lower"]:
         to = dtype
     elif name in lists["float32"] and not (name in _ASKS_FOR_DTYPE and kwargs.get("dtype") is not None):

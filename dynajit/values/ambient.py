@@ -25,7 +25,8 @@ KEY = 0  # of the heap: no handle has it
 class Ambient:
     """autocast: (enabled, dtype) of each kind of device. cache: whether casts of weights are kept.
 
-    nesting: whether each autocast region that was entered here is one in the graph, too. grad: the grad mode outside of
+    nesting: whether each autocast region that was entered here is one in the graph, too. left: how many were left that
+    were entered before. grad: the grad mode outside of
     inference mode. open: contexts entered, outermost first.
     """
 
@@ -34,6 +35,7 @@ class Ambient:
     inference: bool
     grad: bool
     nesting: tuple[bool, ...] = ()
+    left: int = 0
     open: tuple[TorchContext, ...] = ()
 
     @property
@@ -59,6 +61,30 @@ def nesting() -> int:
     """How many autocast regions this thread is in."""
     torch.autocast_increment_nesting()
     return torch.autocast_decrement_nesting()
+
+
+# What changes a mode of this thread.
+SWITCHES = frozenset({
+    torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype, torch.set_autocast_cache_enabled,
+    torch.autocast_increment_nesting, grad_mode._enter_inference_mode,
+})  # fmt: skip
+
+
+def modes() -> tuple[Any, ...]:
+    return torch.is_grad_enabled(), nesting(), *current_autocast()
+
+
+def restore(kept: tuple[Any, ...]) -> None:
+    grad, depth, *devices, cache = kept
+    torch._C._set_grad_enabled(grad)
+    for name, (enabled, dtype) in zip(DEVICES, devices, strict=True):
+        torch.set_autocast_enabled(name, enabled)
+        torch.set_autocast_dtype(name, dtype)
+    torch.set_autocast_cache_enabled(cache)
+    while nesting() > depth:
+        torch.autocast_decrement_nesting()
+    if depth == 0:
+        torch.clear_autocast_cache()
 
 
 def current() -> Ambient:
@@ -88,6 +114,10 @@ class TorchContext(Handle):
 
     def getattr(self, m: Tracer, name: str) -> Value:
         if name in ("__enter__", "__exit__"):
+            return TorchContextMethod(self, name)
+        if name == "mode" and self.make is grad_mode.inference_mode:
+            return Constant(self.args[0])
+        if name == "clone" and self.make is grad_mode.inference_mode:
             return TorchContextMethod(self, name)
         self.missing(f"attribute {name!r}")
 
@@ -148,6 +178,8 @@ class TorchContextMethod(Value):
     kind = "method"
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        if self.name == "clone":
+            return make_context(m, self.owner.make, *self.owner.args)
         return self.owner.enter(m) if self.name == "__enter__" else self.owner.exit(m)
 
     def reload(self, emit: Emitter) -> None:
@@ -161,7 +193,7 @@ def close(m: Tracer) -> None:
         context.leave(m, m.heap[context.key][1])
 
 
-# ---- what entering does: (state, arguments) -> (new state, the node of what was entered) --------------------------------
+# ---- what entering does: (state, arguments) -> (new state, the node of what was entered) ---------------
 Enter = Callable[..., tuple[Ambient, Any]]
 
 

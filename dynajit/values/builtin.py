@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from torch.backends import PropModule
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
@@ -82,16 +85,34 @@ class PythonModule(Value):
         namespace = self.module.__dict__
         found = m.namespace_item(namespace, Known(namespace), name)
         if found is None:
+            prop = raw_attribute(type(self.module), name)
+            if type(prop).__name__ == "ContextProp" and type(prop).__module__ == "torch.backends":
+                return self._flag(m, name)
+            if isinstance(self.module, PropModule) and hasattr(self.module.m, name):
+                return m.getattr(PythonModule(self.module.m, source=Known(self.module.m)), name)
             if "__getattr__" in namespace or hasattr(type(self.module), name):
                 raise GraphBreak(reasons.NO_OPERATION, f"{self.module.__name__}.{name}")
             m.throw(AttributeError, f"module {self.module.__name__!r} has no attribute {name!r}")
         return found
 
+    def _flag(self, m: Tracer, name: str) -> Value:
+        """A setting of a library that PyTorch uses, such as `torch.backends.cudnn.enabled`."""
+        read = functools.partial(getattr, self.module, name)
+        now = read()
+        m.guard(Known(self.module), "STATE", ((read, now),), name)
+        return m.constant(now)
+
     def setattr(self, m: Tracer, name: str, value: Value) -> None:
+        if raw_attribute(type(self.module), name) is not None:
+            self.missing(f"setting attribute {name!r}")
         m.write_namespace(self.module.__dict__, name, value)
 
     def reload(self, emit: Emitter) -> None:
         emit.load_const(self.module)
+
+
+def raw_attribute(cls: type, name: str) -> Any:
+    return next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
 
 
 @kind(types.ModuleType)
@@ -114,6 +135,13 @@ _CALLABLES = (
 
 @rule(30, lambda obj: isinstance(obj, _CALLABLES) or type(obj).__module__ in ("torch._ops", "torch.jit"))
 def wrap_builtin(m: Tracer, obj: Any, source: Source) -> Value:
+    m.guard(source, "IS", obj)
+    return BuiltinValue(obj, source=source)
+
+
+@kind(functools._lru_cache_wrapper)
+def wrap_cached_function(m: Tracer, obj: Any, source: Source) -> Value:
+    """Its cache is the user's to see, so only those that the builtins table has are not called by Python."""
     m.guard(source, "IS", obj)
     return BuiltinValue(obj, source=source)
 

@@ -163,6 +163,8 @@ def call_tensor_method(
     if name == "__setitem__":
         owner.setitem(m, *args)
         return Constant(None)
+    if name == "is_inference":  # meta tensors are never made in inference mode
+        raise GraphBreak(reasons.TENSOR_DATA, f"{owner.describe()}.{name}()")
     if name == "__len__":
         if owner.meta.dim() == 0:
             m.throw(TypeError, "len() of a 0-d tensor")

@@ -80,8 +80,15 @@ def _folded(function: Any) -> None:
 
 for _function in (torch.device, torch.finfo, torch.iinfo, torch.promote_types, torch.can_cast,
                   torch.cuda.is_available, torch.broadcast_shapes, torch._C._is_autocast_available,
-                  torch._C._get_privateuse1_backend_name, torch.cuda.is_bf16_supported, torch.accelerator.is_available):  # fmt: skip
+                  torch._C._get_privateuse1_backend_name, torch.cuda.is_bf16_supported, torch.accelerator.is_available,
+                  torch.accelerator.current_accelerator):  # fmt: skip
     _folded(_function)
+
+
+@builtin(torch.get_device_module)
+def get_device_module(m: Machine, device: Value | None = None) -> Value:
+    found = torch.get_device_module(None if device is None else plain(m, device))
+    return m.realize(m.wrap(found, Known(found)))
 
 
 @builtin(torch.nn.Parameter, torch.Tensor, torch.Generator, torch.nn.Buffer)
@@ -196,17 +203,18 @@ def autocast_increment_nesting(m: Machine) -> Value:
 
 @builtin(torch.autocast_decrement_nesting)
 def autocast_decrement_nesting(m: Machine) -> Value:
-    *outer, counted = ambient.state(m).nesting or (True,)
+    state = ambient.state(m)
+    *outer, counted = state.nesting or (True,)
     if counted:
         m.record_effect(torch.autocast_decrement_nesting, ())
-    _change(m, nesting=tuple(outer))
+    _change(m, nesting=tuple(outer), left=state.left + (not state.nesting))
     return Constant(_depth(m) + (not counted))  # nothing to clear
 
 
 def _depth(m: Machine) -> int:
     outside = ambient.nesting()
     m.guard(Known(ambient.nesting), "STATE", ((ambient.nesting, outside),))
-    return outside + len(ambient.state(m).nesting)
+    return outside + len(ambient.state(m).nesting) - ambient.state(m).left
 
 
 @builtin(torch.clear_autocast_cache)
@@ -214,9 +222,12 @@ def clear_autocast_cache(m: Machine) -> None:
     m.record_effect(torch.clear_autocast_cache, ())
 
 
-@builtin(torch.cuda.amp.common.amp_definitely_not_available)
+_no_amp: Any = torch.cuda.amp.common.amp_definitely_not_available
+
+
+@builtin(_no_amp)
 def amp_definitely_not_available(m: Machine) -> Value:
-    return Constant(torch.cuda.amp.common.amp_definitely_not_available())
+    return Constant(bool(_no_amp()))
 
 
 # ---- random numbers: the state is that of the moment when the graph runs ----
