@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from dynajit.api import compile, disable, explain, graph_break, is_compiling, report, reset
+from dynajit.api import compile, disable, explain, graph_break, is_compiling, profile, report, reset
 from dynajit.errors import CompileError, LoweringError, OptionError, ToolchainError
 
 __version__ = "0.1.0"
@@ -28,6 +28,7 @@ __all__ = [
     "explain",
     "graph_break",
     "is_compiling",
+    "profile",
     "report",
     "reset",
 ]

@@ -1,4 +1,4 @@
-"""The public functions: compile, disable, is_compiling, graph_break, reset, explain, report."""
+"""The public functions: compile, disable, is_compiling, graph_break, reset, explain, profile, report."""
 
 from __future__ import annotations
 
@@ -154,6 +154,22 @@ def report(fn: Any, source: Sequence[str] | None = None) -> Report:
     return summary.summarise(function, source)
 
 
+def profile(fn: Any, repeat: int = 20) -> Callable[..., Report]:
+    """`profile(fn)(*args)`: call the compiled `fn` with these arguments `repeat` times, each of its kernels timed.
+
+    The kernels of its report then say how long a launch took.
+    """
+    function = _unwrap(fn)
+    if function is None:
+        raise TypeError(f"{fn!r} is not a compiled function")
+
+    def run(*args: Any, **kwargs: Any) -> Report:
+        summary.profile(function, lambda: fn(*args, **kwargs), repeat)
+        return report(fn)
+
+    return run
+
+
 def explain(fn: Any) -> Callable[..., Report]:
     """`explain(fn)(*args)`: call `fn` with these arguments under a compiler of its own and report what was captured.
 
@@ -171,4 +187,4 @@ def explain(fn: Any) -> Callable[..., Report]:
     return run
 
 
-__all__ = ["OptionError", "compile", "disable", "explain", "graph_break", "is_compiling", "report", "reset"]
+__all__ = ["OptionError", "compile", "disable", "explain", "graph_break", "is_compiling", "profile", "report", "reset"]

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from dynajit import content, events, frame, reasons
-from dynajit.backends import CompiledGraph, compile_graph
+from dynajit.backends import FROM_CACHE, CompiledGraph, compile_graph
 from dynajit.bytecode import NOWHERE, Position
 from dynajit.bytecode.flow import reachable, successors
 from dynajit.errors import CompileError, InternalError, Skip
@@ -128,31 +128,30 @@ def _compile(
         kept = content.restore(func, args, options, record)
         if kept is not None:
             return kept
-    _explain_miss(func, args, mine, record, options)
+    cause = _explain_miss(func, args, mine, record, options)
     if len([e for e in frame.entries(code) if e.options is options]) >= options.limit:
         _give_up(code, record, options)
         return None
     root = record.code()
     assert root is not None
     events.emit(events.CaptureStarted(root))
+    watch = _Watch(root)
+    watch("capture", "", None)
     started = time.perf_counter()
     trace, made = _capture(func, args, options, program, record)
-    captured = time.perf_counter()
+    watch("capture", f"{len(trace.visited)} lines", time.perf_counter() - started)
     if options.fullgraph and isinstance(trace.end, Broke):
         if trace.end.reason is reasons.UNCAUGHT:
             return None  # the user's own error: Python raises it
         raise _broke_error(func, trace.end)
-    graph = _compile_graph(trace, made, options, root)
+    graph = _compile_graph(trace, made, options, root, watch)
     compiled = time.perf_counter()
+    watch("guards", "", None)
     replacement, inputs = body.assemble(made, graph.call if graph is not None else None, _first_position(trace))
     built = build(_ordered([*trace.guards, _ambient_guard(trace)]), inputs)
-    finished = time.perf_counter()
-    stages = (
-        Stage("capture", f"{len(trace.visited)} lines", captured - started),
-        Stage("build" if graph is not None else "nothing to build", _kernel_names(graph), compiled - captured),
-        Stage("guards", f"{len(trace.guards)} guards", finished - compiled),
-    )
-    kept_entry = _record_entry(program, trace, graph, built, stages, replacement)
+    watch("guards", f"{len(trace.guards)} guards", time.perf_counter() - compiled)
+    kept_entry = _record_entry(program, trace, graph, built, watch.stages, replacement)
+    kept_entry.cause, kept_entry.check_seconds = cause, _check_seconds(built.check, func, args)
     entry = frame.Entry(built.check, replacement, options, isinstance(trace.end, Broke), kept_entry)
     kept_entry.entry = entry
     record.entries.append(kept_entry)
@@ -218,7 +217,37 @@ def is_disabled(target: Any) -> bool:
         return False
 
 
-def _compile_graph(trace: Trace, made: body.Draft, options: Options, root: CodeType) -> GraphRecord | None:
+class _Watch:
+    """Hears the stages of one compilation: events for observers, and `stages` for the report.
+
+    Kernels that are built beside the program end after the others.
+    """
+
+    def __init__(self, root: CodeType) -> None:
+        self.root = root
+        self.stages: list[Stage] = []
+
+    def __call__(self, stage: str, detail: str, seconds: float | None) -> None:
+        if seconds is None:
+            events.emit(events.StageStarted(self.root, stage, detail))
+            return
+        self.stages.append(Stage(stage, detail, seconds, detail == FROM_CACHE))
+        events.emit(events.StageEnded(self.root, stage, seconds, detail))
+
+
+def _check_seconds(check: Any, func: FunctionType, args: tuple[Any, ...]) -> float:
+    """What looking at the guards costs each call: the best of a few."""
+    best = float("inf")
+    for _ in range(5):
+        started = time.perf_counter()
+        check.run(func, args)
+        best = min(best, time.perf_counter() - started)
+    return best
+
+
+def _compile_graph(
+    trace: Trace, made: body.Draft, options: Options, root: CodeType, observe: _Watch
+) -> GraphRecord | None:
     """Hand the captured graph to the backend."""
     graph: fx.Graph = trace.graph
     for node in reversed(graph.nodes):  # arithmetic of numbers that only guards depend on
@@ -239,9 +268,6 @@ def _compile_graph(trace: Trace, made: body.Draft, options: Options, root: CodeT
             graph.erase_node(node)
     module = fx.GraphModule(torch.nn.Module(), graph)
     frame.hide(module.forward.__func__.__code__)  # type: ignore[attr-defined]
-
-    def observe(stage: str, detail: str, seconds: float) -> None:
-        events.emit(events.StageEnded(root, stage, seconds, detail))
 
     compiled = _backend(module, examples, options, observe, root)
     switches = any(node.target in ambient.SWITCHES for node in operations)
@@ -325,15 +351,6 @@ def _describe_nodes(operations: Sequence[fx.Node]) -> tuple[Any, ...]:
     return tuple(rows)
 
 
-def _kernel_names(graph: GraphRecord | None) -> str:
-    if graph is None:
-        return ""
-    kernels = [kernel for kernel in graph.compiled.kernels if kernel.launched]
-    hits = sum(kernel.cache_hit for kernel in kernels)
-    cached = f", {hits} from the cache" if hits else ""
-    return f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}{cached}" if kernels else graph.compiled.backend
-
-
 def _first_position(trace: Trace) -> Position:
     for node in trace.graph.nodes:
         origin = node.meta.get("position")
@@ -366,7 +383,7 @@ def _ordered(guards: Sequence[Guard]) -> list[Guard]:
 
 
 def _record_entry(
-    program: Program, trace: Trace, graph: GraphRecord | None, built: Any, stages: tuple[Stage, ...], code: CodeType
+    program: Program, trace: Trace, graph: GraphRecord | None, built: Any, stages: list[Stage], code: CodeType
 ) -> CacheEntry:
     end = trace.end
     stop = Break(end.position.line, end.reason, end.detail, end.where) if isinstance(end, Broke) else None
@@ -396,9 +413,9 @@ _GRAPH_OWNERS: dict[int, weakref.ref[CodeType]] = {}
 
 def _explain_miss(
     func: FunctionType, args: tuple[Any, ...], mine: Sequence[frame.Entry], record: Record, options: Options
-) -> None:
+) -> str:
     """Why no entry fits; numbers that differ become symbolic, entries of replaced functions are freed."""
-    code = func.__code__
+    code, cause = func.__code__, ""
     for entry in mine:
         kept = entry.owner
         assert isinstance(kept, CacheEntry)
@@ -410,7 +427,9 @@ def _explain_miss(
         text = f"{words(guard)}; now {found_words(guard, value)}"
         count, _ = record.failed.get(words(guard), (0, ""))
         record.failed[words(guard)] = (count + 1, found_words(guard, value))
+        record.failed_at[words(guard)] = time.time()
         if entry is mine[0]:
+            cause = text
             record.recompiles.append(text)
             events.emit(events.GuardFailed(code, text))
         if guard.kind in ("EQUALS", "TENSOR"):
@@ -419,6 +438,7 @@ def _explain_miss(
             frame.remove(code, entry)  # what it inlined was replaced
             if kept in record.entries:
                 record.entries.remove(kept)
+    return cause
 
 
 def _note_changes(guards: Sequence[Guard], func: FunctionType, args: tuple[Any, ...], record: Record) -> None:

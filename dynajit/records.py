@@ -27,17 +27,24 @@ class Break:
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """nodes: (name, op, target, inputs, origin, shape) of each operation; compiled: what the backend made of it."""
+    """nodes: (name, op, target, inputs, origin, shape) of each operation; compiled: what the backend made of it.
+
+    measured: seconds of one launch of each kernel, by its name, once `dynajit.profile` took them.
+    """
 
     nodes: tuple[Any, ...]
     code: str
     compiled: CompiledGraph
     call: frame.GraphCall
+    measured: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
 class CacheEntry:
-    """One entry of a function, or of one of its resume functions. `entry` is what the frame hook keeps."""
+    """One entry of a function, or of one of its resume functions. `entry` is what the frame hook keeps.
+
+    cause: the guard that failed before it was made. check_seconds: what looking at its guards costs a call.
+    """
 
     starts: int | None
     end: Break | None
@@ -45,9 +52,11 @@ class CacheEntry:
     built: Built
     graph: GraphRecord | None
     visited: Mapping[tuple[str, int], int]
-    stages: tuple[Stage, ...]
+    stages: Sequence[Stage]
     replacement: CodeType
     entry: frame.Entry | None = None
+    cause: str = ""
+    check_seconds: float = 0.0
 
 
 @dataclass
@@ -56,7 +65,7 @@ class Record:
 
     numbers, sizes: sources of numbers, and dimensions of tensors, that differed between calls, by code object of the
     function or resume function.
-    failed: how often a guard made the function compile again, with what was found.
+    failed: how often a guard made the function compile again, with what was found; failed_at: when it last did.
     """
 
     code: weakref.ref[CodeType]
@@ -65,6 +74,7 @@ class Record:
     numbers: dict[int, set[Source]] = field(default_factory=dict)
     sizes: dict[int, dict[Source, frozenset[int]]] = field(default_factory=dict)
     failed: dict[str, tuple[int, str]] = field(default_factory=dict)
+    failed_at: dict[str, float] = field(default_factory=dict)
     recompiles: list[str] = field(default_factory=list)
     status: str = ""
     reason: str = ""
@@ -110,6 +120,7 @@ def forget(record: Record) -> None:
     record.numbers.clear()
     record.sizes.clear()
     record.failed.clear()
+    record.failed_at.clear()
     record.recompiles.clear()
     record.full.clear()
     record.extra.clear()

@@ -34,7 +34,11 @@ class Line:
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """One operation of a graph. line: in the reported function; where: `file:line` of the text itself, when inlined."""
+    """One operation of a graph. line: in the reported function; where: `file:line` of the text itself, when inlined.
+
+    kernels: names of the generated kernels that compute it; none if it runs as a library call.
+    module: the path of the `nn.Module` whose code it is, "" for the function itself.
+    """
 
     name: str
     op: str
@@ -42,14 +46,14 @@ class NodeInfo:
     inputs: tuple[str, ...]
     line: int | None
     where: str = ""
-    text: str = ""
     shape: str = ""
-    kernel: str = ""
+    kernels: tuple[str, ...] = ()
+    module: str = ""
 
 
 @dataclass(frozen=True)
 class GuardInfo:
-    """words: the condition. failed: how often it made the function compile again."""
+    """words: the condition. failed: how often it made the function compile again, last at `when` with `last` found."""
 
     words: str
     kind: str
@@ -58,6 +62,7 @@ class GuardInfo:
     entry: int
     failed: int = 0
     last: str = ""
+    when: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,10 @@ class BreakInfo:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """One generated kernel. lines: (line of source, line of the user's function) pairs."""
+    """One generated kernel. lines: (line of source, line of the user's function) pairs; places: (line of source, node).
+
+    seconds: what building took; measured: seconds of one launch, if `dynajit.profile` took them.
+    """
 
     name: str
     language: str
@@ -89,11 +97,17 @@ class KernelReport:
     cache_hit: bool = False
     note: str = ""
     graph: int = 0
+    nodes: tuple[str, ...] = ()
+    places: tuple[tuple[int, str], ...] = ()
+    measured: float = 0.0
 
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """index: from 0, in order of capture. code: the graph as Python text. calls: how often it ran."""
+    """index: from 0, in order of capture. code: the graph as Python text. calls: how often it ran.
+
+    passes: (title, text) of the program after each step from the graph to its kernels.
+    """
 
     index: int
     entry: int
@@ -105,11 +119,15 @@ class GraphInfo:
     notes: tuple[str, ...] = ()
     schedule: tuple[str, ...] = ()
     wrapper: str = ""
+    passes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class EntryInfo:
-    """One cache entry. starts: the line where it takes over; ends: how it ends ("returns" or "breaks at line n")."""
+    """One cache entry. starts: the line where it takes over; ends: how it ends ("returns" or "breaks at line n").
+
+    cause: why those before did not fit. check_seconds: what looking at its guards costs a call.
+    """
 
     index: int
     starts: int | None
@@ -118,16 +136,19 @@ class EntryInfo:
     graph: int | None
     guards: int
     bytecode: str = ""
+    cause: str = ""
+    check_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One bar of the timeline, seconds."""
+    """One bar of the timeline: capture, lowering, building or guards, of one entry."""
 
     name: str
     detail: str
     seconds: float
     cache_hit: bool = False
+    entry: int = 0
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -91,7 +95,11 @@ class _Summary:
             name, self.code.co_filename, self.code.co_firstlineno, status, record.reason,
             source=self.source(lines, breaks, kernels), graphs=self.graphs(kernels), guards=self.guards(),
             breaks=breaks, kernels=kernels, entries=self.entry_rows(),
-            timeline=tuple(stage for entry in self.entries for stage in entry.stages),
+            timeline=tuple(
+                replace(stage, entry=number)
+                for number, entry in enumerate(self.entries)
+                for stage in tuple(entry.stages)
+            ),
             recompiles=tuple(record.recompiles), bytecode=bytecode.listing(bytecode.decode(self.code)),
             versions=_versions(),
         )  # fmt: skip
@@ -183,19 +191,24 @@ class _Summary:
             if entry.graph is None:
                 continue
             index = self.graph_of[id(entry)]
-            nodes = tuple(self._node(row) for row in entry.graph.nodes)
+            homes: dict[str, dict[str, None]] = {}
+            for kernel in entry.graph.compiled.kernels:
+                for name in kernel.nodes:
+                    homes.setdefault(name, {})[kernel.name] = None
+            nodes = tuple(self._node(row, tuple(homes.get(row[0], ()))) for row in entry.graph.nodes)
             compiled = entry.graph.compiled
             found.append(GraphInfo(index, number, nodes, entry.graph.code, compiled.backend, entry.graph.call.calls,
                                    entry.graph.call.failures, compiled.notes, compiled.schedule,
-                                   compiled.wrapper))  # fmt: skip
+                                   compiled.wrapper, compiled.passes))  # fmt: skip
         return tuple(found)
 
-    def _node(self, row: Sequence[Any]) -> NodeInfo:
+    def _node(self, row: Sequence[Any], kernels: tuple[str, ...]) -> NodeInfo:
         name, op, target, inputs, origin, shape = row
         line = self._line(origin)
         is_inlined = origin is not None and (origin.filename, origin.line) != (self.code.co_filename, line)
         where = f"{origin.filename}:{origin.line}" if is_inlined else ""
-        return NodeInfo(name, op, target, inputs, line, where, "", shape)
+        module = re.sub(r"^self(\.|$)", "", getattr(origin, "module", ""))
+        return NodeInfo(name, op, target, inputs, line, where, shape, kernels, module)
 
     def guards(self) -> tuple[GuardInfo, ...]:
         rows = []
@@ -204,7 +217,8 @@ class _Summary:
                 text = words(guard)
                 failed, last = self.record.failed.get(text, (0, ""))
                 line = self._guard_line(guard)
-                rows.append(GuardInfo(text, guard.kind, _source_text(guard), line, number, failed, last))
+                when = self.record.failed_at.get(text, 0.0)
+                rows.append(GuardInfo(text, guard.kind, _source_text(guard), line, number, failed, last, when))
         return tuple(rows)
 
     def _guard_line(self, guard: Guard) -> int | None:
@@ -216,19 +230,19 @@ class _Summary:
 
     def kernels(self) -> tuple[KernelReport, ...]:
         rows = []
-        seen: dict[str, int] = {}
         for entry in self.entries:
             if entry.graph is None:
                 continue
             for kernel in entry.graph.compiled.kernels:
-                rows.append(self._kernel(kernel, self.graph_of[id(entry)], seen))
+                measured = entry.graph.measured.get(kernel.name, 0.0) if kernel.launched else 0.0
+                rows.append(self._kernel(kernel, self.graph_of[id(entry)], measured))
         return tuple(rows)
 
-    def _kernel(self, kernel: KernelInfo, graph: int, seen: dict[str, int]) -> KernelReport:
+    def _kernel(self, kernel: KernelInfo, graph: int, measured: float) -> KernelReport:
         lines = tuple((number, line) for number, origin in kernel.lines if (line := self._line(origin)) is not None)
         return KernelReport(
             kernel.name, kernel.language, kernel.source, kernel.launched, lines, kernel.ops, kernel.reads,
-            kernel.writes, kernel.seconds, kernel.cache_hit, kernel.note, graph,
+            kernel.writes, kernel.seconds, kernel.cache_hit, kernel.note, graph, kernel.nodes, kernel.places, measured,
         )  # fmt: skip
 
     def entry_rows(self) -> tuple[EntryInfo, ...]:
@@ -238,7 +252,7 @@ class _Summary:
             hits = entry.entry.hits if entry.entry is not None else 0
             text = bytecode.listing(bytecode.decode(entry.replacement))
             rows.append(EntryInfo(number, entry.starts, ends, hits, self.graph_of.get(id(entry)), len(entry.guards),
-                                  text))  # fmt: skip
+                                  text, entry.cause, entry.check_seconds))  # fmt: skip
         return tuple(rows)
 
 
@@ -251,6 +265,19 @@ def _nested(code: CodeType) -> Iterable[CodeType]:
     for const in code.co_consts:
         if isinstance(const, CodeType):
             yield from _nested(const)
+
+
+def profile(function: FunctionType, call: Callable[[], Any], repeat: int) -> None:
+    """Run a call of a compiled function with its kernels timed; the median of each is kept for its reports."""
+    call()  # what is not compiled yet is compiled now
+    record = known(function.__code__)
+    graphs = [entry.graph for entry in record.entries if entry.graph is not None] if record is not None else []
+    with contextlib.ExitStack() as stack:
+        times = [(graph, stack.enter_context(graph.compiled.timed())) for graph in graphs if graph.compiled.timed]
+        for _ in range(repeat):
+            call()
+    for graph, found in times:
+        graph.measured.update({name: statistics.median(seconds) for name, seconds in found.items() if seconds})
 
 
 def explain(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:

@@ -34,19 +34,13 @@ def kernels_by_line(report: Report) -> dict[int, list[str]]:
 
 
 def kernels_by_node(report: Report, graph: GraphInfo) -> dict[str, str]:
-    """Name of a node -> short name of the kernel that it became; what runs as a library call has none."""
+    """Name of a node -> short names of the kernels that compute it; what runs as a library call has none."""
     labels = kernel_labels(report)
-    by_name: dict[str, str] = {}
-    by_place: dict[tuple[int, str], str] = {}
-    for kernel in report.kernels:
-        if kernel.graph == graph.index:
-            label = labels[kernel.name, kernel.graph]
-            by_name.setdefault(kernel.name, label)
-            for line in {line for _, line in kernel.lines}:
-                for op in kernel.ops:
-                    by_place.setdefault((line, op), label)
     found = {
-        node.name: by_name.get(node.kernel) or by_place.get((node.line or -1, node.target)) for node in graph.nodes
+        node.name: " ".join(
+            dict.fromkeys(labels[name, graph.index] for name in node.kernels if (name, graph.index) in labels)
+        )
+        for node in graph.nodes
     }
     return {name: label for name, label in found.items() if label}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,12 +14,15 @@ from dynajit.errors import OptionError
 from dynajit.options import Options
 
 ENTRY_POINTS = "dynajit.backends"
+FROM_CACHE = "from the cache"
 
 
 class Observer(Protocol):
-    """Hears each finished stage of a backend: its name, what it was about, how long it took."""
+    """Hears of each stage of a backend when it begins (seconds is None) and when it has ended: its name, what it is
+    about, how long it took. A building stage whose kernels were there already ends with the detail `FROM_CACHE`.
+    """
 
-    def __call__(self, stage: str, detail: str, seconds: float) -> None: ...
+    def __call__(self, stage: str, detail: str, seconds: float | None) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class KernelInfo:
 
     language: "c" or "triton". source: the text, of this kernel alone. launched: False for text that is shown but never
     run on this machine. lines: (line of `source`, origin) pairs, where an origin is what the graph's nodes carried as
-    `meta["position"]`. ops: the user's operations in program order. reads, writes: bytes for the example sizes.
+    `meta["position"]`. places: (line of `source`, name of a node) pairs; nodes: the graph's nodes that it
+    computes. ops: the user's operations in program order. reads, writes: bytes for the example sizes.
     """
 
     name: str
@@ -41,6 +46,8 @@ class KernelInfo:
     seconds: float = 0.0
     cache_hit: bool = False
     note: str = ""
+    places: tuple[tuple[int, str], ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,8 @@ class CompiledGraph:
     """fn takes the placeholders' values and returns a tuple. notes: what a user should know (fallbacks and why).
 
     schedule: every decision to fuse or not, one sentence each. wrapper: the Python text that calls the kernels.
+    passes: (title, text) of the program after each step from the graph to the kernels. timed: a context in which the
+    seconds of each launch are added to the dict it yields, by name of the kernel.
     """
 
     fn: Callable[..., tuple[Any, ...]]
@@ -57,6 +66,8 @@ class CompiledGraph:
     key: str = ""
     schedule: tuple[str, ...] = ()
     wrapper: str = field(default="", repr=False)
+    passes: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    timed: Callable[[], AbstractContextManager[dict[str, list[float]]]] | None = field(default=None, repr=False)
 
 
 Backend = Callable[[GraphModule, Sequence[Any], Options, "Observer | None"], CompiledGraph]

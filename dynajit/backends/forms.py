@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -59,10 +61,42 @@ class Forms:
             self.adopt(args, self.whole)
         return True
 
+    @contextlib.contextmanager
+    def timed(self, launches: Mapping[str, str]) -> Iterator[dict[str, list[float]]]:
+        """The seconds of each launch, by name of its kernel. launches: name of a launch -> name of its kernel."""
+        times: dict[str, list[float]] = {}
+        plain = [(form.__globals__, name, form.__globals__[name]) for form in self.forms for name in launches
+                 if name in getattr(form, "__globals__", ())]  # fmt: skip
+        for scope, name, launch in plain:
+            scope[name] = _timed(launch, times.setdefault(launches[name], []))
+        try:
+            yield times
+        finally:
+            for scope, name, launch in plain:
+                scope[name] = launch
+
     def _choose(self, args: Sequence[Any], position: int) -> None:
         if len(self.chosen) < REMEMBERED:
             self.chosen[kind_of(args)] = position
         self.current = self.forms[position]
+
+
+def _timed(launch: Callable[..., Any], times: list[float]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        _wait(args)
+        started = time.perf_counter()
+        results = launch(*args)
+        _wait(args)
+        times.append(time.perf_counter() - started)
+        return results
+
+    return call
+
+
+def _wait(args: Sequence[Any]) -> None:
+    """Launches on a GPU return before they are done."""
+    if any(isinstance(x, torch.Tensor) and x.is_cuda for x in args):
+        torch.cuda.synchronize()
 
 
 def kind_of(args: Sequence[Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from dynajit.backends.base import CompiledGraph, KernelInfo, Observer, backend
+from dynajit.backends.base import FROM_CACHE, CompiledGraph, KernelInfo, Observer, backend
 from dynajit.backends.eager import eager
 from dynajit.backends.forms import MISS, Form, Forms
 from dynajit.caching.key import key
@@ -20,7 +20,7 @@ from dynajit.caching.store import Store
 from dynajit.codegen.c import CKernel, print_kernel
 from dynajit.codegen.c_file import CFile, print_file
 from dynajit.codegen.kernel import Kernel, Operand
-from dynajit.codegen.plan import Plan, plan
+from dynajit.codegen.plan import Plan, passes, plan
 from dynajit.codegen.text import NoSpelling
 from dynajit.codegen.triton import TritonKernel, print_triton
 from dynajit.codegen.wrapper import Wrapper
@@ -69,7 +69,8 @@ def native(
         return replace(whole, notes=(str(reason),))
     except ToolchainError as error:
         return replace(whole, notes=(f"the kernels could not be built, so eager's run: {error}",))
-    return replace(result, fn=forms.call)
+    timed = partial(forms.timed, {name: kernel.name for name, kernel in printed.plan.launched})
+    return replace(result, fn=forms.call, timed=timed)
 
 
 def _adopt(forms: Forms, inputs: Sequence[Any], make: _Maker, printed: _Printed) -> None:
@@ -130,7 +131,7 @@ class _Maker:
     watch: _Stopwatch
 
     def printed(self, inputs: Sequence[Any]) -> _Printed:
-        self.watch.start()
+        self.watch.start("lowering")
         made = plan(self.gm, inputs, self._print, self.lone)
         kernels = tuple(kernel for _, kernel in made.launched)
         file = print_file(kernels, function, self.fast) if self.device == "cpu" else None
@@ -150,7 +151,7 @@ class _Maker:
     def built(self, printed: _Printed, missed: list[str]) -> tuple[Form, bool, float]:
         """The form, whether its machine code was in the cache, and how long that took."""
         launched, hit = printed.plan.launched, False
-        self.watch.start()
+        self.watch.start("building", ", ".join(kernel.name for kernel in printed.kernels))
         if printed.file is None:  # Triton compiles each kernel when it is first launched
             store = Store()
             launches = {name: gpu.triton_launch(kernel, store, self.device) for name, kernel in launched}
@@ -162,7 +163,7 @@ class _Maker:
             launches = {
                 name: launcher(Binary(kernel, at)) for (name, kernel), at in zip(launched, addresses, strict=True)
             }
-        seconds = self.watch.lap("building", "from the cache" if hit else f"{len(launches)} kernels")
+        seconds = self.watch.lap("building", FROM_CACHE if hit else f"{len(launches)} kernels")
         scope = {**printed.wrapper.constants, **launches, "eager": self.whole, "MISS": MISS, "missed": missed}
         exec(compile(printed.wrapper.source, "<dynajit wrapper>", "exec"), scope)
         return scope["call"], hit, seconds
@@ -181,7 +182,9 @@ class _Maker:
         source = file.source if file is not None else "\n".join(info.source for info in infos)
         identity = key(source, printed.wrapper.source)
         report = tuple(printed.plan.schedule.report)
-        return CompiledGraph(self.whole, tuple(infos), "native", (), identity, report, printed.wrapper.source)
+        return CompiledGraph(
+            self.whole, tuple(infos), "native", (), identity, report, printed.wrapper.source, passes(printed.plan)
+        )
 
 
 def _c_info(kernel: Kernel, file: CFile, entry: str) -> KernelInfo:
@@ -206,7 +209,10 @@ def _info(kernel: Kernel, language: str, printed: CKernel | TritonKernel, launch
     )
     ops = tuple(dict.fromkeys(stmt.origin.text for stmt in kernel.body if stmt.origin is not None))
     reads, writes = (sum(map(_bytes, operands)) for operands in (kernel.inputs, kernel.outputs))
-    return KernelInfo(kernel.name, language, printed.text, launched, lines, ops, reads, writes, note=note)
+    places = tuple((number, origin.name) for number, origin in enumerate(printed.origins, 1) if origin is not None)
+    nodes = tuple(dict.fromkeys(stmt.origin.name for stmt in kernel.body if stmt.origin is not None))
+    return KernelInfo(kernel.name, language, printed.text, launched, lines, ops, reads, writes, note=note,
+                      places=places, nodes=nodes)  # fmt: skip
 
 
 def _bytes(operand: Operand) -> int:
@@ -217,8 +223,10 @@ class _Stopwatch:
     def __init__(self, observer: Observer | None) -> None:
         self.observer, self.since = observer, time.perf_counter()
 
-    def start(self) -> None:
+    def start(self, stage: str, detail: str = "") -> None:
         self.since = time.perf_counter()
+        if self.observer is not None:
+            self.observer(stage, detail, None)
 
     def lap(self, stage: str, detail: str) -> float:
         seconds = time.perf_counter() - self.since

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,8 @@ from dynajit.codegen.kernel import Kernel, build
 from dynajit.codegen.text import NoSpelling
 from dynajit.codegen.wrapper import Wrapper, owners, write
 from dynajit.lower.from_fx import NotLowerable, from_fx
-from dynajit.lower.program import Program
+from dynajit.lower.ir import Value, walk
+from dynajit.lower.program import Compute, Program, leaves
 from dynajit.schedule.fuse import Schedule, Unfusable, fuse
 from dynajit.schedule.group import Group
 from dynajit.schedule.needs import Needs, needs
@@ -77,6 +79,42 @@ def plan(gm: GraphModule, inputs: Sequence[Any], print_: Callable[[Kernel], obje
                 as_they_are.update(dict.fromkeys(names, str(reason)))
         if len(as_they_are) == refused:
             return Plan(program, need, schedule, order(program, need, schedule), kernels)
+
+
+def passes(made: Plan) -> tuple[tuple[str, str], ...]:
+    """The program after each step, as text: values over whole tensors, then which of them share a kernel. What a kernel
+    stores has a star.
+    """
+    program, schedule = made.program, made.schedule
+    results = [
+        leaf
+        for item in program.items
+        if isinstance(item, Compute)
+        for tree in (item.result, made.needs.stored.get(item.node))
+        for leaf in leaves(tree)
+    ]
+    values = {value.serial: value for value in walk([leaf for leaf in results if isinstance(leaf, Value)])}
+    rows = dict[str, list[str]]()
+    for serial in sorted(values):
+        origin = program.origins.get(serial)
+        rows.setdefault(origin.name if origin is not None else "inputs", []).append(f"  {values[serial]!r}")
+    lowered = "\n".join(line for name, lines in rows.items() for line in (f"{name}:", *lines))
+    names = {number: kernel.name for number, kernel in made.kernels.items()}
+    parts = []
+    for step in made.steps:
+        if isinstance(step, Group):
+            body = [
+                f"  {'*' if serial in schedule.stored else ' '} {step.body[serial]!r}" for serial in sorted(step.body)
+            ]
+            parts.append("\n".join([f"{names[step.number]}:", *body]))
+        else:
+            parts.append(f"{step.name}: runs as it stands")
+    number = {serial: i for i, serial in enumerate(sorted(values))}
+
+    def renumbered(text: str) -> str:
+        return re.sub(r"%(\d+)", lambda found: f"%{number.get(int(found[1]), int(found[1]))}", text)
+
+    return ("lowered", renumbered(lowered)), ("fused", renumbered("\n".join(parts)))
 
 
 def _lone(program: Program, schedule: Schedule) -> list[str]:

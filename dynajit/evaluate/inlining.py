@@ -16,6 +16,7 @@ from dynajit.values.constant import Constant
 from dynajit.values.function import Callee, FunctionValue, NestedFunction
 from dynajit.values.iterator import GeneratorValue
 from dynajit.values.mapping import new_dict
+from dynajit.values.module import ModuleValue
 from dynajit.values.sequence import TupleValue
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def inline(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Va
         raise GraphBreak(reasons.ASYNC, callee.qualname)
     frame = Frame(program_of(code), callee)
     frame.locals = bind(m, callee, args, kwargs)
+    if args and isinstance(args[0], ModuleValue) and args[0].source is not None:
+        frame.module = args[0].source.text
     m.inlined.setdefault(id(code), code)
     if code.co_flags & inspect.CO_GENERATOR:
         return _make_generator(m, frame)

@@ -179,6 +179,8 @@ class Machine:
         """The value that the frame returns, or (with `frame.yielded`) yields."""
         if len(self.frames) >= MAX_DEPTH:
             raise GraphBreak(reasons.TOO_DEEP, frame.callee.qualname)
+        if self.frames and not frame.module:
+            frame.module = self.frames[-1].module
         self.frames.append(frame)
         body, labels = frame.program.body, frame.program.labels
         root = len(self.frames) == 1 and not frame.generator
@@ -283,7 +285,7 @@ class Machine:
         callers = tuple(
             (f.program.code.filename, f.program.code.qualname, f.instr.position.line) for f in self.frames[:-1]
         )
-        return Origin(code.filename, code.qualname, frame.instr.position, callers)
+        return Origin(code.filename, code.qualname, frame.instr.position, callers, frame.module)
 
     # ---- what values may ask: knowledge -----------------------------------------------------------------------------
     def new_key(self) -> int:

@@ -13,9 +13,13 @@ from dynajit.values.function import Callee
 
 
 class Frame:
-    """One activation being evaluated. at: the next instruction. handled: exceptions being handled, innermost last."""
+    """One activation being evaluated. at: the next instruction. handled: exceptions being handled, innermost last.
 
-    __slots__ = ("at", "callee", "cells", "generator", "handled", "instr", "locals", "program", "stack", "yielded")
+    module: the path of the `nn.Module` whose method it is, or of the one that calls it.
+    """
+
+    __slots__ = ("at", "callee", "cells", "generator", "handled", "instr", "locals", "module", "program", "stack",
+                 "yielded")  # fmt: skip
 
     def __init__(self, program: Program, callee: Callee) -> None:
         self.program, self.callee = program, callee
@@ -27,6 +31,7 @@ class Frame:
         self.instr: Instr = Instr("NOP")
         self.yielded = False
         self.generator = False
+        self.module = ""
 
 
 @dataclass(frozen=True)

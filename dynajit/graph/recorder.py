@@ -14,12 +14,16 @@ from dynajit.bytecode import NOWHERE, Position
 
 @dataclass(frozen=True)
 class Origin:
-    """The program text that made a node. callers: the inlined calls around it, outermost first."""
+    """The program text that made a node. callers: the inlined calls around it, outermost first.
+
+    module: the path of the `nn.Module` whose code it is, as the program reaches it.
+    """
 
     filename: str
     qualname: str
     position: Position = NOWHERE
     callers: tuple[tuple[str, str, int | None], ...] = ()
+    module: str = ""
 
     @property
     def line(self) -> int | None:

@@ -29,11 +29,22 @@ def small() -> Report:
         Line(7, "    return h.softmax(-1)", "captured", (1,)),
     )
     nodes = (
-        NodeInfo("matmul", "call_function", "matmul", ("x", "w"), 3, "", "", "float32[8, 16]"),
-        NodeInfo("erf", "call_function", "erf", ("matmul",), 4, "/tmp/ipykernel_1/2.py:9", "", "float32[8, 16]"),
-        NodeInfo("mul", "call_function", "mul", ("erf", "matmul"), 4, "/tmp/ipykernel_1/2.py:9", "", "float32[8, 16]"),
+        NodeInfo("matmul", "call_function", "matmul", ("x", "w"), 3, "", "float32[8, 16]"),
+        NodeInfo(
+            "erf", "call_function", "erf", ("matmul",), 4, "/tmp/ipykernel_1/2.py:9", "float32[8, 16]", ("k0_gelu",)
+        ),
+        NodeInfo(
+            "mul",
+            "call_function",
+            "mul",
+            ("erf", "matmul"),
+            4,
+            "/tmp/ipykernel_1/2.py:9",
+            "float32[8, 16]",
+            ("k0_gelu",),
+        ),
     )
-    after = (NodeInfo("softmax", "call_method", "softmax", ("h",), 7, "", "", "float32[8, 16]"),)
+    after = (NodeInfo("softmax", "call_method", "softmax", ("h",), 7, "", "float32[8, 16]"),)
     lines = ((4, 4),)
     return Report(
         "block", "/tmp/ipykernel_1/1.py", 2, "partly", source=source,
@@ -67,7 +78,7 @@ def large(operations: int, lines: int) -> Report:
         line = 2 + i * lines // operations
         inputs = ("x",) if i == 0 else (f"n{i - 1}", f"n{max(0, i - 5)}")
         where = f"/usr/lib/python3/dist-packages/model.py:{i // 7}"
-        nodes.append(NodeInfo(f"n{i}", "call_function", "add", inputs, line, where, "", "float32[32, 128, 768]"))
+        nodes.append(NodeInfo(f"n{i}", "call_function", "add", inputs, line, where, "float32[32, 128, 768]"))
     kernel = "\n".join(f"  float v{i} = a[{i}] + b[{i}];" for i in range(40))
     kernels = tuple(
         KernelReport(f"k{i}_add", "c", kernel + f"\n// {i}", True, tuple((j, 2 + i) for j in range(1, 40)), ("add",))
