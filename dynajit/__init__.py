@@ -3,7 +3,18 @@
 import importlib
 from typing import Any
 
-from dynajit.api import compile, disable, explain, graph_break, is_compiling, profile, report, reset
+from dynajit.api import (
+    compile,
+    disable,
+    explain,
+    graph_break,
+    is_compiling,
+    mark_dynamic,
+    mark_static,
+    profile,
+    report,
+    reset,
+)
 from dynajit.errors import CompileError, LoweringError, OptionError, ToolchainError
 
 __version__ = "0.1.0"
@@ -28,6 +39,8 @@ __all__ = [
     "explain",
     "graph_break",
     "is_compiling",
+    "mark_dynamic",
+    "mark_static",
     "profile",
     "report",
     "reset",

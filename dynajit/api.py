@@ -15,6 +15,7 @@ from dynajit import content, frame, summary, tracebacks
 from dynajit.compile import _DISABLED, observe_frames, on_miss
 from dynajit.errors import OptionError
 from dynajit.markers import graph_break, is_compiling
+from dynajit.marks import mark_dynamic, mark_static
 from dynajit.options import Options, intern
 from dynajit.records import all_records, forget, known, record_of
 from dynajit.report import Report
@@ -187,4 +188,5 @@ def explain(fn: Any) -> Callable[..., Report]:
     return run
 
 
-__all__ = ["OptionError", "compile", "disable", "explain", "graph_break", "is_compiling", "profile", "report", "reset"]
+__all__ = ["OptionError", "compile", "disable", "explain", "graph_break", "is_compiling", "mark_dynamic", "mark_static",
+           "profile", "report", "reset"]  # fmt: skip

@@ -18,8 +18,9 @@ class Options:
     backend: a registered name (`"auto"`, `"native"`, `"eager"` ...) or a callable
         `(GraphModule, example_inputs) -> callable`.
     fullgraph: a graph break is an error.
-    dynamic: whether Python numbers become inputs of the graph: None (from the second distinct value on), True (at
-        once), False (never: each value is compiled for). Sizes of tensors are always compiled for.
+    dynamic: whether sizes of tensors and Python numbers are symbolic, so that one entry serves many of them: None
+        (those that change, from the second distinct value on), True (those of the arguments at once), False (never:
+        each value is compiled for). Sizes of 0 and 1 are always compiled for.
     numerics: `"eager"` keeps eager's bits as far as decisions allow, `"fast"` lifts that for speed.
     build: `"sync"` waits for kernels, `"async"` runs the captured graph by eager kernels while they are built.
     limit: how many entries a code object may collect before it runs eagerly.

@@ -120,7 +120,7 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
         raise GraphBreak(reasons.META_FAILED, f"{name}: tensors on different devices")
     other: OtherCall | None = None
     if converter.differ:
-        other = OtherCall(m, op, target, args, converter)
+        other = OtherCall(m, op, target, args, kwargs, converter)
     node = m.recorder.call(op, target, real_args, real_kwargs, m.origin())
     before = metas.versions(converter.tensors)
     try:
@@ -159,9 +159,13 @@ def run_meta(
 class OtherCall:
     """The same operation in the other call (dynajit/symbol.py), from which the result's sizes are told."""
 
-    def __init__(self, m: Machine, op: str, target: Any, args: Sequence[Any], converter: Arguments) -> None:
+    def __init__(
+        self, m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], converter: Arguments
+    ) -> None:
         self.m, self.op, self.target, self.converter = m, op, target, converter
+        self.named = {name: m.realize(value) for name, value in kwargs.items()}
         self.name = metas.name_of(target)
+        self.positional = len(args)
         self.result: Any = None
         values = [m.realize(arg) for arg in args]
         self.first = values[0] if values and isinstance(values[0], TensorValue) else None
@@ -180,18 +184,15 @@ class OtherCall:
             self.exact = sizes.slice_sizes(m, tensor, [m.realize(item) for item in key])
         elif self.name == "squeeze":
             sizes.forbid_ones(m, tensor)
-        elif self.name in ("split", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit"):
-            for dim in range(tensor.meta.dim()):
-                if self._is_split(dim, rest):
-                    sizes.pieces(m, tensor, dim)
+        elif self.name in rules.PIECES:
+            dim = self._argument(rest, 0 if self.name == "unbind" else 1, ("dim", "axis"), rules.PIECES[self.name])
+            sizes.pieces(m, tensor, dim if type(dim) is int else 0)
 
-    def _is_split(self, dim: int, rest: Sequence[Value]) -> bool:
-        """Whether this dimension may be the one that is cut: any, unless the call says which."""
-        position = 0 if self.name == "unbind" else 1
-        assert self.first is not None
-        if len(rest) > position and isinstance(rest[position], Constant) and type(rest[position].value) is int:  # type: ignore[attr-defined]
-            return bool(rest[position].value % self.first.meta.dim() == dim)  # type: ignore[attr-defined]
-        return True
+    def _argument(self, rest: Sequence[Value], position: int, names: Sequence[str], default: Any) -> Any:
+        """A constant argument behind the first one, by position or by name."""
+        given = [self.named[name] for name in names if name in self.named]
+        value = rest[position] if len(rest) > position else given[0] if given else Constant(default)
+        return value.value if isinstance(value, Constant) else None
 
     @property
     def may_fail(self) -> bool:
@@ -218,7 +219,8 @@ class OtherCall:
         if self.name == "getitem":
             return self._indexed(inputs, result, other)
         first = self.first.sizes or tuple(self.first.meta.shape) if self.first is not None else ()
-        return rules.infer(self.name, inputs, first, result.shape, other.shape)
+        counting = self.name == "arange" and "step" not in self.named and self.positional < 3
+        return rules.infer("range" if counting else self.name, inputs, first, result.shape, other.shape)
 
     def _indexed(self, inputs: Sequence[Number | None], result: torch.Tensor, other: torch.Tensor) -> Sizes:
         """Each size is one of the tensor, of an index, or of a slice."""

@@ -19,7 +19,9 @@ from collections.abc import Callable, Sequence
 from dynajit.graph.meta import EXACT_LAYOUT
 from dynajit.symbol import Number, Symbol, add, apply, example_of, multiply, other_of, product
 
-_NOT_EXACT = frozenset("squeeze unfold diagonal arange getitem split chunk unbind tensor_split view_as".split())
+_NOT_EXACT = frozenset("unfold diagonal arange getitem".split())
+# Those whose number of results depends on a size (which is then guarded), by the dimension they cut unless told.
+PIECES = {"split": 0, "split_with_sizes": 0, "chunk": 0, "unbind": 0, "tensor_split": 0, "vsplit": 0, "dsplit": 2}
 _MORE = """
 batch_norm group_norm instance_norm normalize local_response_norm embedding cross_entropy nll_loss
 binary_cross_entropy binary_cross_entropy_with_logits smooth_l1_loss huber_loss kl_div cosine_similarity
@@ -31,10 +33,10 @@ uniform normal exponential new_tensor copy fill zero index_fill masked_scatter k
 remainder fmod addr vdot inner chain_matmul bucketize searchsorted isin quantile median mode var_mean std_mean aminmax
 count_nonzero nansum nanmean lgamma digamma polygamma detach_clone nested rot90 fliplr flipud triangular_solve
 sum_to_size randperm tensor as_tensor full empty_strided _set_grad_enabled pixel_shuffle channel_shuffle
-squeeze_multiple movedim moveaxis T mT H mH real imag data rfloordiv rpow rtruediv rmod lerp sgn signbit deg2rad
+squeeze_multiple movedim moveaxis T mT H mH real imag data range rfloordiv rpow rtruediv rmod lerp sgn signbit deg2rad
 rad2deg logit xlogy special_xlogy i0 nextafter ldexp frexp float_power
 """.split()
-EXACT = (EXACT_LAYOUT | frozenset(_MORE)) - _NOT_EXACT
+EXACT = (EXACT_LAYOUT | frozenset(_MORE) | frozenset(PIECES)) - _NOT_EXACT
 VIEWS = frozenset({"view", "reshape", "flatten", "unflatten", "pixel_shuffle"})
 SPATIAL = {
     f"{name}{n}d": n
@@ -94,6 +96,8 @@ def find(known: Sequence[Symbol], size: int, later: int, *, divide: bool = False
             for made in (_scaled(whole, size, later), _moved(whole, size, later) if group == 1 else None):
                 if made is not None:
                     return made
+            if group == 2 and (difference := _difference_of(chosen, size, later)) is not None:
+                return difference
             if group == 2 and (total := _moved(add(*chosen), size, later)) is not None:
                 return total
     if divide:
@@ -115,6 +119,13 @@ def _scaled(number: Number, size: int, later: int) -> Symbol | None:
 def _moved(number: Number, size: int, later: int) -> Symbol | None:
     if size - example_of(number) == later - other_of(number):
         return _symbol(add(number, size - example_of(number)))
+    return None
+
+
+def _difference_of(pair: Sequence[Symbol], size: int, later: int) -> Symbol | None:
+    for left, right in (pair, (pair[1], pair[0])):
+        if left.example - right.example == size and left.other - right.other == later:
+            return _symbol(apply(operator.sub, left, right))
     return None
 
 
