@@ -13,15 +13,14 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate import sizes
 from dynajit.evaluate.arguments import Arguments
+from dynajit.evaluate.other_call import OtherCall
 from dynajit.graph import autocast
 from dynajit.graph import meta as metas
-from dynajit.graph import sizes as rules
-from dynajit.graph.sizes import Sizes
 from dynajit.guards.guard import strides_for, tensor_spec
 from dynajit.marks import marks_of
 from dynajit.reasons import Reason
 from dynajit.source import Size, Source
-from dynajit.symbol import Number, example_of, other_of
+from dynajit.symbol import Number, other_of
 from dynajit.values import ambient
 from dynajit.values.base import Value
 from dynajit.values.constant import TRUSTED, Constant, SymbolicNumber, is_plain
@@ -141,7 +140,11 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     risky = may_fail(target, converter.tensors, args) or (other is not None and other.may_fail)
     _keep_errors_apart(m, node, writes, risky)
     if other is not None:
-        other.run([t[2] for t in triples], {k: t[2] for k, t in named.items()}, device, writes, result)
+
+        def call(args: Any, kwargs: Any) -> Any:
+            return run_meta(m, op, target, args, kwargs, device)
+
+        other.run(call, [t[2] for t in triples], {k: t[2] for k, t in named.items()}, writes, result)
     made = _Result(m, converter, device, exact, writes, other)
     return made.value(node, result, None if other is None else other.result)
 
@@ -154,98 +157,6 @@ def run_meta(
     if casts_to is not None:
         args, kwargs = autocast.cast(metas.name_of(target), device.type, casts_to, args, kwargs)
     return metas.run(op, target, args, kwargs)
-
-
-class OtherCall:
-    """The same operation in the other call (dynajit/symbol.py), from which the result's sizes are told."""
-
-    def __init__(
-        self, m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], converter: Arguments
-    ) -> None:
-        self.m, self.op, self.target, self.converter = m, op, target, converter
-        self.named = {name: m.realize(value) for name, value in kwargs.items()}
-        self.name = metas.name_of(target)
-        self.positional = len(args)
-        self.result: Any = None
-        values = [m.realize(arg) for arg in args]
-        self.first = values[0] if values and isinstance(values[0], TensorValue) else None
-        self.exact: list[Number] = []
-        if target in sizes.RESHAPES_IN_PLACE:
-            m.plan.give_up(converter.roots())
-            m.plan.again()
-        if self.first is not None:
-            self._ask_first(self.first, values[1:])
-
-    def _ask_first(self, tensor: TensorValue, rest: Sequence[Value]) -> None:
-        """What must be decided about sizes before the operation."""
-        m = self.m
-        if self.name in ("getitem", "setitem") and rest:
-            key = rest[0].items if isinstance(rest[0], TupleValue) else (rest[0],)
-            self.exact = sizes.slice_sizes(m, tensor, [m.realize(item) for item in key])
-        elif self.name == "squeeze":
-            sizes.forbid_ones(m, tensor)
-        elif self.name in rules.PIECES:
-            dim = self._argument(rest, 0 if self.name == "unbind" else 1, ("dim", "axis"), rules.PIECES[self.name])
-            sizes.pieces(m, tensor, dim if type(dim) is int else 0)
-
-    def _argument(self, rest: Sequence[Value], position: int, names: Sequence[str], default: Any) -> Any:
-        """A constant argument behind the first one, by position or by name."""
-        given = [self.named[name] for name in names if name in self.named]
-        value = rest[position] if len(rest) > position else given[0] if given else Constant(default)
-        return value.value if isinstance(value, Constant) else None
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether other sizes may make it fail: those that are not told to be equal, or divided."""
-        return self.name in rules.VIEWS or len(self.converter.roots()) > 1
-
-    def run(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], device: torch.device, writes: bool, result: Any
-    ) -> None:
-        """Make the call. One that fails, or returns something else than `result` but for sizes, changes the plan."""
-        if writes:
-            args = self.converter.separate(list(args))
-            kwargs = {name: self.converter.separate(value) for name, value in kwargs.items()}
-        try:
-            self.result = run_meta(self.m, self.op, self.target, args, kwargs, device)
-            same = _alike(result, self.result)
-        except Exception:
-            same = False
-        if not same:
-            self.m.plan.conflict(self.converter.roots(), self.m.fixed_roots())
-
-    def sizes(self, result: torch.Tensor, other: torch.Tensor) -> Sizes:
-        inputs = self.converter.inputs()
-        if self.name == "getitem":
-            return self._indexed(inputs, result, other)
-        first = self.first.sizes or tuple(self.first.meta.shape) if self.first is not None else ()
-        counting = self.name == "arange" and "step" not in self.named and self.positional < 3
-        return rules.infer("range" if counting else self.name, inputs, first, result.shape, other.shape)
-
-    def _indexed(self, inputs: Sequence[Number | None], result: torch.Tensor, other: torch.Tensor) -> Sizes:
-        """Each size is one of the tensor, of an index, or of a slice."""
-        known = [number for number in [*self.exact, *inputs] if number is not None]
-        pairs = {(example_of(number), other_of(number)): number for number in reversed(known)}
-        if any(number is None for number in inputs):
-            pairs = {pair: number for pair, number in pairs.items() if pair[0] != pair[1]}
-        ones = None if None in inputs else 1
-        return tuple(
-            pairs.get(pair, ones if pair == (1, 1) else None) for pair in zip(result.shape, other.shape, strict=True)
-        )
-
-
-def _alike(result: Any, other: Any) -> bool:
-    """Whether two results are the same but for sizes."""
-    if isinstance(result, torch.Tensor):
-        return (
-            isinstance(other, torch.Tensor)
-            and result.dim() == other.dim()
-            and result.dtype == other.dtype
-            and result.layout == other.layout
-        )
-    if isinstance(result, (tuple, list)):
-        return type(result) is type(other) and len(result) == len(other) and all(map(_alike, result, other))
-    return type(result) is type(other)
 
 
 # Facts about a tensor that do not depend on its sizes.
