@@ -4,9 +4,12 @@ import importlib
 from typing import Any
 
 from dynajit.api import (
+    allow_in_graph,
+    assume_constant_result,
     compile,
     disable,
     explain,
+    forbid_in_graph,
     graph_break,
     is_compiling,
     mark_dynamic,
@@ -14,6 +17,7 @@ from dynajit.api import (
     profile,
     report,
     reset,
+    set_stance,
 )
 from dynajit.errors import CompileError, LoweringError, OptionError, ToolchainError
 
@@ -34,9 +38,12 @@ __all__ = [
     "LoweringError",
     "OptionError",
     "ToolchainError",
+    "allow_in_graph",
+    "assume_constant_result",
     "compile",
     "disable",
     "explain",
+    "forbid_in_graph",
     "graph_break",
     "is_compiling",
     "mark_dynamic",
@@ -44,4 +51,5 @@ __all__ = [
     "profile",
     "report",
     "reset",
+    "set_stance",
 ]

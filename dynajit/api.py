@@ -12,13 +12,22 @@ import torch
 from torch import nn
 
 from dynajit import content, frame, summary, tracebacks
-from dynajit.compile import _DISABLED, observe_frames, on_miss
+from dynajit.compile import observe_frames, on_miss
 from dynajit.errors import OptionError
 from dynajit.markers import graph_break, is_compiling
-from dynajit.marks import mark_dynamic, mark_static
+from dynajit.marks import (
+    DISABLED,
+    allow_in_graph,
+    assume_constant_result,
+    forbid_in_graph,
+    mark_dynamic,
+    mark_function,
+    mark_static,
+)  # fmt: skip
 from dynajit.options import Options, intern
 from dynajit.records import all_records, forget, known, record_of
 from dynajit.report import Report
+from dynajit.stance import set_stance, switched_off
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,13 +58,19 @@ def compile(
     `(GraphModule, example_inputs) -> callable`. fullgraph: a graph break is an error that names the line and what to
     try. dynamic, numerics, build, limit: see `dynajit.options.Options`.
 
+    With `DYNAJIT_DISABLE=1` in the environment everything is returned as it is.
+
     Raises `OptionError` (a ValueError) for an option that does not exist, `TypeError` for what cannot be compiled.
     """
     options = intern(Options(backend, fullgraph, dynamic, numerics, build, limit))
     summary.check_backend(options)
     if fn is None:
-        return functools.partial(_compile, options=options)
-    return _compile(fn, options=options)
+        return functools.partial(_unless_off, options=options)
+    return _unless_off(fn, options=options)
+
+
+def _unless_off(fn: Any, *, options: Options) -> Any:
+    return fn if switched_off() else _compile(fn, options=options)
 
 
 def _compile(fn: Any, *, options: Options) -> Any:
@@ -112,7 +127,7 @@ def _compile_module(module: nn.Module, options: Options) -> nn.Module:
 def disable(fn: F) -> F:
     """Run `fn` as it is, also when compiled code calls it. Its own callees may still be captured."""
     target = fn.__wrapped__ if isinstance(fn, frame.Dispatcher) else fn
-    _DISABLED.add(target)
+    mark_function(target, DISABLED)
     if isinstance(target, types.FunctionType):
         frame.skip(target.__code__)
     return target  # type: ignore[return-value]
@@ -188,5 +203,5 @@ def explain(fn: Any) -> Callable[..., Report]:
     return run
 
 
-__all__ = ["OptionError", "compile", "disable", "explain", "graph_break", "is_compiling", "mark_dynamic", "mark_static",
-           "profile", "report", "reset"]  # fmt: skip
+__all__ = ["OptionError", "allow_in_graph", "assume_constant_result", "compile", "disable", "explain", "forbid_in_graph",
+           "graph_break", "is_compiling", "mark_dynamic", "mark_static", "report", "reset", "set_stance"]  # fmt: skip

@@ -28,17 +28,18 @@ from dynajit.graph import meta as metas
 from dynajit.guards.build import build
 from dynajit.guards.explain import current, failing, found_words, words
 from dynajit.guards.guard import Guard, changed_dims
+from dynajit.marks import function_mark
 from dynajit.options import Options
 from dynajit.records import Break, CacheEntry, GraphRecord, Record, record_of
 from dynajit.report import Stage
 from dynajit.rewrite import body
 from dynajit.rewrite.reload import NotRebuildable
 from dynajit.source import Known, Size
+from dynajit.stance import CURRENT
 from dynajit.symbol import TEXTS
 from dynajit.trace import Broke, Trace
 from dynajit.values import ambient
 
-_DISABLED: weakref.WeakSet[Any] = weakref.WeakSet()
 _COMPILING = threading.RLock()  # tracing switches process-wide settings (the warning filters)
 MAX_RETRIES = 8
 _RANDOM = frozenset({"rand", "randn", "randint", "randperm", "dropout", "bernoulli", "multinomial", "normal", "uniform",
@@ -62,7 +63,7 @@ def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> fram
     program = program_of(code)
     root = program.resumed.program.original if program.resumed is not None else code
     record = record_of(root)
-    if id(code) in record.full or _is_ambient():
+    if id(code) in record.full or _is_ambient() or not _may_compile(func, args, options):
         return None
     if not record.explicit and program.resumed is None and is_library(code):
         frame.skip(code)
@@ -83,6 +84,27 @@ def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> fram
 
 
 frame.hide(on_miss.__code__)
+
+
+def _may_compile(func: FunctionType, args: tuple[Any, ...], options: Options) -> bool:
+    """Whether the stance allows it. Raises `CompileError` where it asks for that."""
+    stance = CURRENT.name
+    if stance == "default":
+        return True
+    mine = [entry for entry in frame.entries(func.__code__) if entry.options is options]
+    if stance == "cached_only" or (stance == "eager_on_recompile" and mine):
+        return False
+    if stance == "fail_on_recompile" and mine:
+        found = failing(mine[0].owner.built, func, args)
+        text = (
+            f"{words(found[0])}; now {found_words(*found)}" if found is not None and found[0] is not None else "a guard"
+        )
+        where = f"{func.__code__.co_filename}:{func.__code__.co_firstlineno}"
+        what = f"{func.__qualname__} would be compiled again: {text}"
+        raise CompileError(
+            "capture", where, what, 'set_stance("default") compiles it; mark_dynamic makes a size symbolic'
+        )
+    return True
 
 
 def _made_meanwhile(func: FunctionType, args: tuple[Any, ...], options: Options) -> frame.Entry | None:
@@ -194,7 +216,7 @@ def _plan(func: FunctionType, options: Options, program: Program, record: Record
 def _evaluate(func: FunctionType, args: tuple[Any, ...], plan: Plan, force_break: frozenset[int]) -> Trace:
     """One evaluation with which the plan agrees."""
     while True:
-        machine = Machine(func, args, force_break=force_break, is_disabled=is_disabled, plan=plan)
+        machine = Machine(func, args, force_break=force_break, mark_of=function_mark, plan=plan)
         try:
             return machine.run()
         except Replan:
@@ -208,13 +230,6 @@ def _goes_round(program: Program) -> bool:
     root, at = program.resumed.program, program.resumed.at
     follow = successors(root.code)
     return at in reachable(root.code, follow[at])
-
-
-def is_disabled(target: Any) -> bool:
-    try:
-        return target in _DISABLED
-    except TypeError:  # neither hashable nor weakly referenced
-        return False
 
 
 class _Watch:

@@ -1,16 +1,20 @@
-"""Which sizes of a tensor the user has declared: they may change, or they never do."""
+"""What the user has declared of sizes (they may change, or never do) and of functions (how their calls are captured)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from dynajit.errors import OptionError
 
+F = TypeVar("F", bound=Callable[..., Any])
 _MARKS: Any = WeakIdKeyDictionary()
+DISABLED, CONSTANT, IN_GRAPH, BREAKING = "disabled", "constant", "in graph", "breaking"
+_FUNCTIONS: Any = weakref.WeakKeyDictionary()
 
 
 def mark_dynamic(tensor: torch.Tensor, dims: int | Sequence[int]) -> None:
@@ -43,3 +47,41 @@ def _mark(tensor: torch.Tensor, dims: int | Sequence[int], *, dynamic: bool) -> 
         if not -rank <= dim < rank:
             raise OptionError(f"the tensor has {rank} dimensions, there is no dimension {dim}")
     _MARKS[tensor] = {**_MARKS.get(tensor, {}), **{dim % rank: dynamic for dim in chosen}}
+
+
+def mark_function(function: Any, how: str) -> None:
+    _FUNCTIONS[function] = how
+
+
+def function_mark(target: Any) -> str | None:
+    """How calls of `target` are captured, where the user has said so."""
+    try:
+        found: str | None = _FUNCTIONS.get(target)
+    except TypeError:  # neither hashable nor weakly referenced
+        return None
+    return found
+
+
+def assume_constant_result(fn: F) -> F:
+    """Call `fn` once, while a call of it is captured, and take what it returns for constant from then on.
+
+    Its arguments must be known while capturing (no tensors). Nothing is guarded: that the result stays right is on you.
+    """
+    mark_function(fn, CONSTANT)
+    return fn
+
+
+def allow_in_graph(fn: F) -> F:
+    """Record a call of `fn` as one operation of the graph, without looking into it.
+
+    It must take and return tensors, numbers and containers of them, and have no effect but on its tensor arguments.
+    Its result is known from a call on meta tensors; where that fails, the graph ends where something looks at it.
+    """
+    mark_function(fn, IN_GRAPH)
+    return fn
+
+
+def forbid_in_graph(fn: F) -> F:
+    """Break the graph at each call of `fn`, which may also be a function of PyTorch: Python calls it."""
+    mark_function(fn, BREAKING)
+    return fn

@@ -20,6 +20,7 @@ LAYERS = [  # a module may import from the lines above its own; names on one lin
     "errors",
     "options marks",
     "bytecode frame caching",
+    "stance",
     "tracebacks",
     "source lower",
     "symbol",

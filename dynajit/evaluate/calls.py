@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dynajit import reasons
+from dynajit import frame, marks, reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate import construction, torch_calls
 from dynajit.graph import autocast
 from dynajit.graph import meta as metas
+from dynajit.guards.explain import current
 from dynajit.source import Known
 from dynajit.values import ambient
-from dynajit.values.base import Value
+from dynajit.values.base import Handle, Value
 from dynajit.values.builtin import BuiltinValue
-from dynajit.values.constant import Constant
+from dynajit.values.constant import UNKNOWN, Constant, as_plain, is_plain
 from dynajit.values.function import FunctionValue
 from dynajit.values.klass import ClassValue
 from dynajit.values.tensor import TensorValue, call_tensor_method
@@ -44,11 +45,12 @@ def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Valu
     target = _target(fn)
     if target is None:
         return fn.call(m, args, kwargs)
+    mark = m.mark_of(target)
+    if mark is not None:
+        return _run_marked(m, mark, target, fn, args, kwargs)
     row = _row(target)
     if row is not None:
         return _run_row(m, row, fn, args, kwargs)
-    if m.is_disabled(target):
-        raise GraphBreak(reasons.DISABLED, fn.describe())
     if torch_calls.is_method_descriptor(target):
         owner = m.realize(args[0]) if args else None
         if isinstance(owner, TensorValue):
@@ -58,6 +60,32 @@ def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Valu
     if isinstance(fn, ClassValue):
         return construction.construct(m, fn.cls, args, kwargs)
     return fn.call(m, args, kwargs)
+
+
+def _run_marked(
+    m: Machine, mark: str, target: Any, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    """A call that the user has said how to capture."""
+    if mark == marks.IN_GRAPH:
+        return m.record("call_function", target, tuple(args), dict(kwargs))
+    if mark == marks.CONSTANT:
+        values = [_real(m, arg) for arg in args]
+        named = {name: _real(m, value) for name, value in kwargs.items()}
+        result = frame.with_interception_off(target, *values, **named)
+        return Constant(result) if is_plain(result) else m.wrap(result, Known(result))
+    raise GraphBreak(reasons.DISABLED, fn.describe())
+
+
+def _real(m: Machine, value: Value) -> Any:
+    """The object behind an argument of a call that is made while capturing."""
+    value = m.specialise(m.realize(value))
+    known = as_plain(m, value)
+    if known is not UNKNOWN:
+        return known
+    written = isinstance(value, Handle) and value.key in m.heap.changed()
+    if value.source is None or written or isinstance(value, TensorValue):
+        raise GraphBreak(reasons.DISABLED, f"a constant result that depends on {value.describe()}")
+    return current(value.source, m.function, tuple(m.args))
 
 
 def _enabled(m: Machine, fn: Value) -> Value:

@@ -50,14 +50,14 @@ class Machine:
         args: Sequence[Any],
         *,
         force_break: frozenset[int] = frozenset(),
-        is_disabled: Callable[[Any], bool] = lambda obj: False,
+        mark_of: Callable[[Any], str | None] = lambda obj: None,
         plan: Plan | None = None,
     ) -> None:
         self.function = function
         self.args = args
         self.plan = plan if plan is not None else Plan()
         self.force_break = force_break
-        self.is_disabled = is_disabled
+        self.mark_of = mark_of
         self.heap = Heap()
         self.heap.new(ambient.KEY, ambient.current(), existing=False)
         self.recorder = Recorder()

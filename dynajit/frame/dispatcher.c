@@ -112,7 +112,7 @@ dispatcher_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObje
         return NULL;
     }
     PyCodeObject *code = (PyCodeObject *)func->func_code;
-    if ((code->co_flags & DJ_GENERATOR_FLAGS) || thread->compiling || dj_tracing(PyThreadState_Get(), code)) {
+    if (dj_bypassed || (code->co_flags & DJ_GENERATOR_FLAGS) || thread->compiling || dj_tracing(PyThreadState_Get(), code)) {
         return func->vectorcall((PyObject *)func, args, nargsf, kwnames);
     }
     Py_INCREF(self);

@@ -227,6 +227,7 @@ Paused dj_pause(Thread *thread);
 void dj_go_on(Thread *thread, Paused paused);
 PyObject *dj_delegate(Thread *thread, PyThreadState *tstate, Frame *frame, int throwflag);
 extern PyTypeObject dj_off_type;
+extern bool dj_bypassed; /* hook.c: nothing is dispatched */
 extern PyMethodDef dj_hook_methods[];
 
 #pragma GCC visibility pop

@@ -125,7 +125,7 @@ evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
     if (users == 0) { /* another library restored us after we had left */
         uninstall(tstate->interp);
     }
-    if (thread->context == NULL || thread->off) {
+    if (thread->context == NULL || thread->off || dj_bypassed) {
         return dj_delegate(thread, tstate, frame, throwflag);
     }
     PyCodeObject *code = dj_frame_code(frame);
@@ -187,7 +187,22 @@ is_capturing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
     return PyBool_FromLong(dj_thread.context != NULL && !dj_thread.off);
 }
 
+bool dj_bypassed;
+
+static PyObject *
+bypass(PyObject *Py_UNUSED(module), PyObject *on)
+{
+    const int truth = PyObject_IsTrue(on);
+    if (truth < 0) {
+        return NULL;
+    }
+    dj_bypassed = truth;
+    Py_RETURN_NONE;
+}
+
 PyMethodDef dj_hook_methods[] = {
+    {"bypass", bypass, METH_O,
+     "bypass($module, on, /)\n--\n\nWhether every call runs as it is, in all threads; compiled calls under way end as such."},
     {"with_interception_off", _PyCFunction_CAST(with_interception_off), METH_FASTCALL | METH_KEYWORDS,
      "with_interception_off(callable, /, *args, **kwargs)\n\nCall something whose frames are not intercepted."},
     {"evaluator_users", users_of_evaluator, METH_NOARGS,
