@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from dynajit import reasons
@@ -62,7 +63,8 @@ class Arguments:
             self.tensors.append(value)
             return value.node, value.meta, self._other(value)
         if isinstance(value, Constant):
-            return value.value, value.value, value.value
+            plain = value.value.item() if isinstance(value.value, np.generic) else value.value
+            return plain, plain, plain
         if isinstance(value, (TupleValue, ListValue)):
             items = value.items if isinstance(value, TupleValue) else value.items_now(self.m)
             return self._each(items, tuple if isinstance(value, TupleValue) else list)

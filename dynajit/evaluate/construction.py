@@ -6,8 +6,6 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from torch import nn
-
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.frame import MISSING
@@ -33,7 +31,7 @@ def construct(m: Machine, cls: type, args: Sequence[Value], kwargs: Mapping[str,
     plain_metaclass = raw_attr(type(cls), "__call__") is type.__dict__["__call__"]
     if plain_metaclass and is_dict_class(cls):
         return _initialised(m, new_dict_instance(m, cls), args, kwargs)
-    if not plain_metaclass or not is_modelled(cls) or issubclass(cls, nn.Module):
+    if not plain_metaclass or not is_modelled(cls):
         raise GraphBreak(reasons.OPAQUE_CALL, f"making a {cls.__qualname__}")
     if raw_attr(cls, "__new__") is not object.__new__ or getattr(cls, "__abstractmethods__", None):
         raise GraphBreak(reasons.OPAQUE_CALL, f"making a {cls.__qualname__} (__new__)")

@@ -27,11 +27,16 @@ UNTRACED_MODULES = ("torch._dynamo", "torch._inductor", "torch.fx.", "torch.jit"
                     "torch.onnx", "torch.export", "torch.library", "torch.utils.data")  # fmt: skip
 
 
+_MARKS = frozenset({"mark_static_address", "mark_dynamic", "maybe_mark_dynamic", "mark_static", "mark_unbacked"})
+
+
 def inline(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     """Evaluate the function's body in a frame of its own."""
     assert isinstance(fn, (FunctionValue, NestedFunction))
     if isinstance(fn, FunctionValue):
         module = fn.fn.__module__ or ""
+        if module == "torch._dynamo.decorators" and fn.fn.__name__ in _MARKS:
+            return Constant(None)  # advice to another compiler
         if module.startswith(UNTRACED_MODULES):
             raise GraphBreak(reasons.OPAQUE_CALL, fn.describe())
     callee = fn.callee(m)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynajit import reasons
-from dynajit.errors import GraphBreak, Raised
+from dynajit.errors import Raised
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant
 from dynajit.values.instance import InstanceValue
@@ -25,7 +24,9 @@ def iterate(m: Machine, value: Value) -> Value:
         if isinstance(value.value, (str, bytes)):
             return m.iterate(TupleValue(tuple(Constant(item) for item in value.value)))
         if isinstance(value.value, frozenset):
-            raise GraphBreak(reasons.NO_OPERATION, "the order of a frozenset")
+            if value.source is not None:  # an equal one may have another order
+                m.guard(value.source, "IS", value.value)
+            return m.iterate(TupleValue(tuple(m.constant(item) for item in value.value)))
         m.throw(TypeError, f"'{type(value.value).__name__}' object is not iterable")
     return value.iterate(m)
 

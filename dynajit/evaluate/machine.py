@@ -29,7 +29,7 @@ from dynajit.values import ambient
 from dynajit.values.base import NULL, Handle, Lazy, Value
 from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue, existing_cell
-from dynajit.values.constant import Constant, SymbolicNumber
+from dynajit.values.constant import Constant, SymbolicNumber, fold
 from dynajit.values.dict_instance import DictInstance, builtin_call
 from dynajit.values.exception import construct
 from dynajit.values.function import Callee
@@ -388,6 +388,10 @@ class Machine:
 
     def record(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
         return recording.record(self, op, target, args, kwargs)
+
+    def folded(self, function: Any, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        """What a function that depends on nothing else returns for known arguments."""
+        return fold(self, function, args, kwargs)
 
     def record_effect(self, target: Any, args: Sequence[Any], *, writes: bool = False) -> Any:
         return recording.record_effect(self, target, args, writes=writes)

@@ -136,9 +136,9 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     exact = metas.is_exact(target, all(value.exact_layout for value in converter.tensors))
     writes = metas.writes_to(target) or metas.versions(converter.tensors) != before
     writes = writes or (before is None and name not in metas.RETURN_THEMSELVES)
-    node.meta["writes"] = writes
+    node.meta["writes"] = writes and _shows(m, converter.tensors, before)
     risky = may_fail(target, converter.tensors, args) or (other is not None and other.may_fail)
-    _keep_errors_apart(m, node, writes, risky)
+    _keep_errors_apart(m, node, node.meta["writes"], risky)
     if other is not None:
 
         def call(args: Any, kwargs: Any) -> Any:
@@ -147,6 +147,16 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
         other.run(call, [t[2] for t in triples], {k: t[2] for k, t in named.items()}, writes, result)
     made = _Result(m, converter, device, exact, writes, other)
     return made.value(node, result, None if other is None else other.result)
+
+
+def _shows(m: Machine, tensors: Sequence[TensorValue], before: list[int] | None) -> bool:
+    """Whether a write is one to memory that existed before the graph: only that cannot be done twice."""
+    if before is None or any(tensor.source is not None for tensor in tensors[:1]):
+        return True
+    inputs = {value.meta.untyped_storage()._cdata for value, _ in m.inputs.values()}
+    after = metas.versions(tensors) or before
+    written = [tensor for tensor, old, new in zip(tensors, before, after, strict=True) if old != new]
+    return not written or any(tensor.meta.untyped_storage()._cdata in inputs for tensor in written)
 
 
 def run_meta(

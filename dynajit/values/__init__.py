@@ -20,6 +20,7 @@ from dynajit.values import (
     sets,
     tensor,
     unknown,
+    weak,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "sets",
     "tensor",
     "unknown",
+    "weak",
 ]

@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import torch
+import torch._VF
 from torch.backends import PropModule
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import Known, Source
+from dynajit.source import Attr, Known, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.wrap import kind, rule
 
@@ -45,6 +48,8 @@ class BuiltinValue(Value):
         self.missing(f"attribute {name!r}")
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        if isinstance(self.fn, functools._lru_cache_wrapper) and is_cached_fact(self.fn):
+            return m.folded(self.fn, args, kwargs)
         if isinstance(self.fn, types.MethodDescriptorType) and args:  # such as str.lower
             owner = m.realize(args[0])
             if hasattr(owner, "storage"):
@@ -93,6 +98,10 @@ class PythonModule(Value):
                 return self._flag(m, name)
             if isinstance(self.module, PropModule) and hasattr(self.module.m, name):
                 return m.getattr(PythonModule(self.module.m, source=Known(self.module.m)), name)
+            if raw_attribute(type(self.module), "__getattr__") is not None and hasattr(self.module, name):
+                if self.module is not torch._VF:
+                    self.missing(f"attribute {name!r}")
+                return m.wrap(getattr(self.module, name), Attr(Known(self.module), name))
             if "__getattr__" in namespace or hasattr(type(self.module), name):
                 raise GraphBreak(reasons.NO_OPERATION, f"{self.module.__name__}.{name}")
             m.throw(AttributeError, f"module {self.module.__name__!r} has no attribute {name!r}")
@@ -132,7 +141,7 @@ def wrap_module_subclass(m: Tracer, obj: types.ModuleType, source: Source) -> Va
 
 _CALLABLES = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
-    types.ClassMethodDescriptorType, types.GetSetDescriptorType,
+    types.ClassMethodDescriptorType, types.GetSetDescriptorType, np.ufunc, type(np.sum),
 )  # fmt: skip
 
 
@@ -140,6 +149,12 @@ _CALLABLES = (
 def wrap_builtin(m: Tracer, obj: Any, source: Source) -> Value:
     m.guard(source, "IS", obj)
     return BuiltinValue(obj, source=source)
+
+
+def is_cached_fact(fn: Any) -> bool:
+    """Whether a cached function belongs to an installed library: what it returned once is what it returns."""
+    code = getattr(fn.__wrapped__, "__code__", None)
+    return code is not None and ("site-packages" in code.co_filename or "dist-packages" in code.co_filename)
 
 
 @kind(functools._lru_cache_wrapper)

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import Attr, Known, Source
+from dynajit.source import Attr, Call, Known, Source
 from dynajit.symbol import Symbol
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.unknown import demand_known
@@ -55,7 +56,7 @@ class Constant(Value):
     def getattr(self, m: Tracer, name: str) -> Value:
         value = self.value
         if (
-            isinstance(value, (str, bytes, int, float, complex, range, slice, torch.dtype, torch.device))
+            isinstance(value, (str, bytes, int, float, complex, range, slice, torch.dtype, torch.device, np.generic))
             or value is None
         ):
             try:
@@ -127,7 +128,7 @@ class ConstantMethod(Value):
 
 def is_plain(obj: Any) -> bool:
     """Whether an object is immutable and modelled as a constant, containers included."""
-    if type(obj) in PLAIN or isinstance(obj, enum.Enum):
+    if type(obj) in PLAIN or isinstance(obj, (enum.Enum, np.generic)):
         return True
     if type(obj) in (tuple, frozenset, torch.Size):
         return all(map(is_plain, obj))
@@ -197,6 +198,13 @@ def wrap_slice(m: Tracer, obj: slice, source: Source) -> Value:
     if all(isinstance(part, Constant) for part in parts):
         return Constant(obj, source=source)
     return SliceValue(tuple(parts), source=source)
+
+
+@rule(12, lambda obj: isinstance(obj, np.generic))
+def wrap_numpy_scalar(m: Tracer, obj: np.generic, source: Source) -> Value:
+    m.guard(source, "TYPE_IS", type(obj))
+    m.guard(Call(source, np.generic.tobytes), "EQUALS", obj.tobytes())
+    return Constant(obj, source=source)
 
 
 @rule(10, lambda obj: isinstance(obj, enum.Enum))

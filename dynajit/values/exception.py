@@ -36,6 +36,14 @@ class ExceptionValue(InstanceValue):
             raise GraphBreak(reasons.NO_OPERATION, f"{name} of {self.describe()}")
         return super().lookup(m, name)
 
+    def store(self, m: Tracer, name: str, value: Value) -> None:
+        if name == "__cause__":
+            m.heap.put(self.key, {**self.overlay(m), name: value, "__suppress_context__": Constant(True)})
+        elif name in _FIELDS:
+            raise GraphBreak(reasons.NO_OPERATION, f"setting {name} of {self.describe()}")
+        else:
+            super().store(m, name, value)
+
     def args(self, m: Tracer) -> tuple[Value, ...]:
         found = self.overlay(m)["args"]
         assert isinstance(found, TupleValue)
@@ -56,7 +64,7 @@ class ExceptionValue(InstanceValue):
 
     def reload(self, emit: Emitter) -> None:
         overlay = emit.heap[self.key]
-        if any(name in overlay for name in _FIELDS):
+        if any(name in overlay for name in _FIELDS if name not in ("__cause__", "__suppress_context__")):
             raise GraphBreak(reasons.NO_OPERATION, f"rebuilding {self.describe()} with its context")
         items = overlay["args"]
         emit.call(_blank, Constant(self.cls), *items.items)

@@ -11,11 +11,12 @@ from typing import Any
 from dynajit import reasons
 from dynajit.errors import GraphBreak, Raised
 from dynajit.frame import MISSING
-from dynajit.source import ClassAttr, InstanceAttr, Known, SlotAttr, Source
+from dynajit.source import ClassAttr, DictOf, InstanceAttr, Known, SlotAttr, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import Constant, plain
 from dynajit.values.function import FunctionValue, MethodValue
 from dynajit.values.klass import ClassValue, is_data, is_mutable, lookup
+from dynajit.values.mapping import DictValue, new_dict, pairs
 from dynajit.values.wrap import rule
 
 DELETED = Constant("<deleted>")
@@ -300,9 +301,44 @@ class InstanceDict(Value):
     def contains(self, m: Tracer, item: Value) -> bool:
         return self.owner.own(m, str(plain(m, item))) is not None
 
+    def entries(self, m: Tracer) -> dict[str, Value]:
+        """All attributes in order, as they are now."""
+        owner = self.owner
+        found: dict[str, Value] = {}
+        if owner.obj is not None:
+            assert owner.source is not None
+            namespace = owner.obj.__dict__
+            m.guard(DictOf(owner.source), "KEYS", tuple(namespace))
+            found = {name: m.wrap(value, InstanceAttr(owner.source, name)) for name, value in namespace.items()}
+        for name, value in owner.overlay(m).items():
+            if value is DELETED:
+                found.pop(name, None)
+            else:
+                found[name] = value
+        return found
+
+    def delitem(self, m: Tracer, key: Value) -> None:
+        if self.owner.own(m, str(plain(m, key))) is None:
+            m.throw(KeyError, key)
+        self.owner.put(m, str(plain(m, key)), DELETED)
+
+    def length(self, m: Tracer) -> int:
+        return len(self.entries(m))
+
+    def truth(self, m: Tracer) -> bool:
+        return bool(self.entries(m))
+
+    def iterate(self, m: Tracer) -> Value:
+        return m.iterate(self.copied(m))
+
+    def copied(self, m: Tracer) -> DictValue:
+        return new_dict(m, [(Constant(name), value) for name, value in self.entries(m).items()])
+
     def getattr(self, m: Tracer, name: str) -> Value:
-        if name == "get":
-            return InstanceDictGet(self)
+        if name in ("get", "update", "pop", "setdefault"):
+            return InstanceDictMethod(self, name)
+        if name in ("items", "keys", "values", "copy"):
+            return m.getattr(self.copied(m), name)
         self.missing(f"attribute {name!r}")
 
     def reload(self, emit: Emitter) -> None:
@@ -311,14 +347,35 @@ class InstanceDict(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class InstanceDictGet(Value):
+class InstanceDictMethod(Value):
     owner: InstanceDict
+    name: str
 
     kind = "method"
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
-        found = self.owner.owner.own(m, str(plain(m, args[0])))
-        return found or (args[1] if len(args) > 1 else Constant(None))
+        instance = self.owner.owner
+        if self.name == "update":
+            for other in args:
+                for key, value in pairs(m, other):
+                    self.owner.setitem(m, key, value)
+            for name, value in kwargs.items():
+                instance.put(m, name, value)
+            return Constant(None)
+        name = str(plain(m, args[0]))
+        found = instance.own(m, name)
+        if self.name == "get":
+            return found or (args[1] if len(args) > 1 else Constant(None))
+        if self.name == "pop":
+            if found is None and len(args) < 2:
+                m.throw(KeyError, args[0])
+            if found is not None:
+                instance.put(m, name, DELETED)
+            return found or args[1]
+        if found is None:
+            found = args[1] if len(args) > 1 else Constant(None)
+            instance.put(m, name, found)
+        return found
 
 
 @rule(50, lambda obj: is_modelled(type(obj)))

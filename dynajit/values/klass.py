@@ -104,7 +104,8 @@ def bind_to_class(m: Tracer, owner: ClassValue, found: Any, name: str) -> Value:
     if isinstance(found, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
         return m.wrap(found, Known(found))
     if isinstance(found, (types.ClassMethodDescriptorType,)):
-        return m.wrap(getattr(owner.cls, name), Known(getattr(owner.cls, name)))
+        bound = getattr(owner.cls, name)  # a new object each time
+        return m.wrap(bound, Known(bound))
     if is_data(found):
         return m.wrap(found, ClassAttr(Known(owner.cls), name))
     if isinstance(found, property):

@@ -190,6 +190,9 @@ def _setdefault(m: Tracer, owner: DictValue, key: Value, default: Value | None =
 def pairs(m: Tracer, value: Value) -> list[tuple[Value, Value]]:
     """The (key, value) pairs of a mapping, or of an iterable of pairs."""
     value = m.realize(value)
+    copied = getattr(value, "copied", None)  # an instance's attributes
+    if copied is not None:
+        value = copied(m)
     if isinstance(value, DictValue):
         return list(value.items_now(m).values())
     found = []

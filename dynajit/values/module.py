@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,6 +15,7 @@ from dynajit.errors import GraphBreak
 from dynajit.source import InstanceAttr, Item, Known, Source
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.constant import Constant
+from dynajit.values.function import FunctionValue
 from dynajit.values.instance import DELETED, InstanceValue, raw_attr
 from dynajit.values.klass import lookup
 from dynajit.values.mapping import DictValue
@@ -91,7 +93,8 @@ class ModuleValue(InstanceValue):
         if raw_attr(self.cls, "__call__") is not nn.Module.__dict__["__call__"]:
             return super().call(m, args, kwargs)
         lookup(m, self.cls, "__call__")
-        self._demand_no_hooks(m)
+        if self._has_hooks(m):
+            return m.inline(_CALL_IMPL, [self, *args], kwargs)
         return m.call(self.getattr(m, "forward"), args, kwargs)
 
     def getitem(self, m: Tracer, key: Value) -> Value:
@@ -103,20 +106,31 @@ class ModuleValue(InstanceValue):
             return ModuleSlice(self, key, children[key.value])
         return super().getitem(m, key)
 
-    def _demand_no_hooks(self, m: Tracer) -> None:
+    def _has_hooks(self, m: Tracer) -> bool:
         """`Module._call_impl` calls forward straight away when no hook is registered (torch/nn/modules/module.py)."""
         assert self.source is not None
+        found = False
         for name in HOOKS:
-            hooks = self.obj.__dict__.get(name)
-            if hooks:
-                raise GraphBreak(reasons.OPAQUE_CALL, f"{self.describe()} has hooks")
-            m.guard(InstanceAttr(self.source, name), "LENGTH", 0)
+            hooks = m.known_handle(self.obj.__dict__.get(name), InstanceAttr(self.source, name))
+            if isinstance(hooks, DictValue):
+                found = found or bool(hooks.items_now(m))
+            elif self.obj.__dict__.get(name):
+                found = True
+            else:
+                m.guard(InstanceAttr(self.source, name), "LENGTH", 0)
         for name in GLOBAL_HOOKS:
             if getattr(nn_module, name):
                 raise GraphBreak(reasons.OPAQUE_CALL, "global module hooks")
             m.guard(Item(Known(nn_module.__dict__), name), "LENGTH", 0)
         if self.obj._compiled_call_impl is not None:
             raise GraphBreak(reasons.OPAQUE_CALL, f"{self.describe()} was compiled by torch")
+        if found and any(self.obj.__dict__.get(name) for name in ("_backward_hooks", "_backward_pre_hooks")):
+            raise GraphBreak(reasons.AUTOGRAD, f"{self.describe()} has backward hooks")
+        return found
+
+
+_call_impl: Any = nn.Module._call_impl
+_CALL_IMPL = FunctionValue(_call_impl, source=Known(_call_impl))
 
 
 @dataclass(frozen=True, eq=False)

@@ -414,3 +414,12 @@ def _wrap_items(m: Tracer, obj: tuple[Any, ...], source: Source) -> Value:
     m.guard(source, "LENGTH", len(obj))
     items = tuple(m.wrap(item, Item(source, i)) for i, item in enumerate(obj))
     return TupleValue(items, type(obj), source=source)
+
+
+def structure(m: Tracer, value: Value) -> Any:
+    """The Python object of a value that is known, in lists and tuples too; breaks the graph otherwise."""
+    value = m.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        items = [structure(m, item) for item in m.unpack(value)]
+        return items if isinstance(value, ListValue) else value.cls(items) if value.cls is tuple else plain(m, value)
+    return plain(m, value)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import InstanceAttr, Source
+from dynajit.source import Attr, InstanceAttr, Source
 from dynajit.symbol import Number
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.constant import Constant
@@ -29,7 +29,7 @@ NEEDS_DATA = frozenset({"numpy", "__array__", "__bool__", "__index__", "__comple
                         "__reduce_ex__", "__deepcopy__"})  # fmt: skip
 # Methods that act on the autograd graph or on the tensor object itself.
 AUTOGRAD = frozenset({"backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "detach_",
-                      "requires_grad_", "set_", "share_memory_", "pin_memory", "resize_", "resize_as_", "rename_",
+                      "set_", "share_memory_", "pin_memory", "rename_",
                       "apply_", "map_", "map2_", "to_dense", "__setstate__"})  # fmt: skip
 # Whether these agree with eager depends on the kernel that made the tensor.
 LAYOUT_FACTS = frozenset({"stride", "is_contiguous", "is_non_overlapping_and_dense", "storage_offset"})
@@ -57,6 +57,9 @@ class TensorValue(Value):
     def python_type(self) -> type:
         return self.cls
 
+    def of_class(self, cls: type) -> TensorValue:
+        return replace(self, cls=cls)
+
     def describe(self) -> str:
         name = self.source.text if self.source is not None else self.node.name
         return f"tensor {name}"
@@ -77,7 +80,11 @@ class TensorValue(Value):
             return m.constant(getattr(self.meta, name))
         if name in COMPUTED:
             return m.record("call_function", getattr, (self, Constant(name)), {})
-        if name in ("grad", "grad_fn", "is_leaf", "_base", "_version"):
+        if name == "is_leaf" or (name == "grad_fn" and self.meta.grad_fn is None):
+            if self.source is not None:
+                m.guard(Attr(self.source, "is_leaf"), "EQUALS", m.real_tensor(self).is_leaf)
+            return Constant(self.meta.is_leaf if name == "is_leaf" else None)
+        if name in ("grad", "grad_fn", "_base", "_version"):
             raise GraphBreak(reasons.AUTOGRAD, f"{self.describe()}.{name}")
         if name == "__class__":
             return m.constant(self.cls)
@@ -97,7 +104,20 @@ class TensorValue(Value):
         m.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def setattr(self, m: Tracer, name: str, value: Value) -> None:
-        raise GraphBreak(reasons.AUTOGRAD, f"setting .{name} of {self.describe()}")
+        value = m.realize(value)
+        if name == "requires_grad":
+            m.call_method(self, "requires_grad_", value)
+        elif name == "data" and isinstance(value, TensorValue) and self._takes(value):
+            m.record("call_function", setattr, (self, Constant("data"), value), {})
+        else:
+            raise GraphBreak(reasons.AUTOGRAD, f"setting .{name} of {self.describe()}")
+
+    def _takes(self, other: TensorValue) -> bool:
+        """Whether its data can become the other's without a change of what is known of it."""
+        mine, new = self.meta, other.meta
+        same = mine.shape == new.shape and mine.stride() == new.stride() and mine.dtype == new.dtype
+        known = self.other is None and other.other is None and other.exact_layout
+        return same and known and self.device == other.device
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
         m.throw(TypeError, "'Tensor' object is not callable")
@@ -181,6 +201,10 @@ def call_tensor_method(
         return Constant(owner.device.index if owner.device.type != "cpu" else -1)
     if name == "type" and not args and not kwargs:
         raise GraphBreak(reasons.NO_OPERATION, "Tensor.type() without arguments")
+    if name == "requires_grad_" and owner.source is not None and _leaf_fact(owner) is False:
+        raise GraphBreak(reasons.AUTOGRAD, f"{owner.describe()}.requires_grad_()")
+    if name in ("resize_", "resize_as_") and (owner.source is not None or owner.other is not None):
+        raise GraphBreak(reasons.AUTOGRAD, f"{owner.describe()}.{name}()")
     if name in ("cpu", "cuda") and not args and not kwargs and owner.device.type == name:
         return owner  # eager returns the tensor itself
     return m.record("call_method", name, (owner, *args), kwargs)
@@ -193,6 +217,10 @@ def _size(m: Tracer, owner: TensorValue, args: Sequence[Value]) -> Value | None:
     dim = args[0].value if isinstance(args[0], Constant) else None
     rank = owner.meta.dim()
     return m.size(owner, dim % rank) if type(dim) is int and -rank <= dim < rank else None
+
+
+def _leaf_fact(owner: TensorValue) -> bool:
+    return owner.meta.is_leaf
 
 
 def dense(obj: torch.Tensor) -> bool:

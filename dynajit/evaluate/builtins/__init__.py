@@ -1,5 +1,25 @@
 """What calls of builtins and of known library functions do, in themed files. Importing fills the table."""
 
-from dynajit.evaluate.builtins import containers, inspection, iteration, numbers, strings, torch_state
+from dynajit.evaluate.builtins import (
+    containers,
+    copying,
+    inspection,
+    iteration,
+    numbers,
+    numpy_scalars,
+    strings,
+    torch_objects,
+    torch_state,
+)
 
-__all__ = ["containers", "inspection", "iteration", "numbers", "strings", "torch_state"]
+__all__ = [
+    "containers",
+    "copying",
+    "inspection",
+    "iteration",
+    "numbers",
+    "numpy_scalars",
+    "strings",
+    "torch_objects",
+    "torch_state",
+]

@@ -66,6 +66,11 @@ def defaultdict_(m: Machine, factory: Value | None = None, other: Value | None =
     return new_dict(m, items, defaultdict, factory or Constant(None))
 
 
+@builtin(dict.fromkeys)
+def dict_fromkeys(m: Machine, keys: Value, value: Value | None = None) -> Value:
+    return new_dict(m, [(key, value or Constant(None)) for key in m.unpack(keys)])
+
+
 @builtin(slice)
 def slice_(m: Machine, *parts: Value) -> Value:
     start, stop, step = {1: (Constant(None), *parts, Constant(None)), 2: (*parts, Constant(None))}.get(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import builtins
-import copy
 import dataclasses
 import inspect
 import types
@@ -26,6 +25,7 @@ from dynajit.values.exception import ExceptionValue
 from dynajit.values.function import FunctionValue, MethodValue
 from dynajit.values.instance import InstanceValue, SuperValue, raw_attr
 from dynajit.values.klass import ClassValue, lookup
+from dynajit.values.module import ModuleValue
 from dynajit.values.sequence import TupleValue
 from dynajit.values.tensor import TensorValue
 
@@ -145,7 +145,14 @@ def super_(m: Machine, *args: Value) -> Value:
     return SuperValue(cls.cls, m.realize(owner))
 
 
-_LOOKS_AT_FRAMES: tuple[Any, ...] = (locals, globals, vars, dir, eval, exec, compile, builtins.__build_class__)
+@builtin(vars)
+def vars_(m: Machine, *owner: Value) -> Value:
+    if not owner:
+        raise GraphBreak(reasons.INTROSPECTION, "vars()")
+    return m.getattr(owner[0], "__dict__")
+
+
+_LOOKS_AT_FRAMES: tuple[Any, ...] = (locals, globals, dir, eval, exec, compile, builtins.__build_class__)
 _SHOWS: tuple[Any, ...] = (print, input, open, breakpoint)
 
 for _function in _LOOKS_AT_FRAMES:
@@ -218,12 +225,20 @@ def object_getattribute(m: Machine, owner: Value, name: Value) -> Value:
 
 @builtin(nn.Module.__setattr__)
 def module_setattr(m: Machine, owner: Value, name: Value, value: Value) -> None:
-    owner.setattr(m, plain(m, name), value)
+    if isinstance(owner, ModuleValue):
+        owner.setattr(m, plain(m, name), value)
+    else:  # made inside
+        m.inline(_SETATTR, [owner, name, value], {})
 
 
 @builtin(nn.Module.__getattr__)
 def module_getattr(m: Machine, owner: Value, name: Value) -> Value:
-    return owner.getattr(m, plain(m, name))
+    return owner.getattr(m, plain(m, name)) if isinstance(owner, ModuleValue) else m.inline(_GETATTR, [owner, name], {})
+
+
+_set: Any = nn.Module.__setattr__
+_get: Any = nn.Module.__getattr__
+_SETATTR, _GETATTR = FunctionValue(_set, source=Known(_set)), FunctionValue(_get, source=Known(_get))
 
 
 _EXCEPTIONS = [cls for cls in vars(builtins).values() if isinstance(cls, type) and issubclass(cls, BaseException)]
@@ -233,17 +248,3 @@ _EXCEPTIONS = [cls for cls in vars(builtins).values() if isinstance(cls, type) a
 def exception_init(m: Machine, owner: Value, *args: Value) -> None:
     assert isinstance(owner, ExceptionValue)
     m.heap.put(owner.key, {**owner.overlay(m), "args": TupleValue(args)})
-
-
-@builtin(copy.deepcopy)
-def copy_deepcopy(m: Machine, *args: Value) -> Value:
-    raise GraphBreak(reasons.OPAQUE_CALL, "copy.deepcopy")
-
-
-@builtin(copy.copy)
-def copy_copy(m: Machine, value: Value) -> Value:
-    if value.kind in ("list", "dict", "set"):
-        return m.call_method(value, "copy")
-    if isinstance(value, (Constant, TupleValue)):
-        return value
-    raise GraphBreak(reasons.OPAQUE_CALL, "copy.copy")

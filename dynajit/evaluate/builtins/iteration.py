@@ -136,3 +136,10 @@ def islice(m: Machine, iterable: Value, *bounds: Value) -> Value:
     while len(items) < last and (item := m.next(iterator)) is not None:
         items.append(item)
     return m.iterate(TupleValue(tuple(itertools.islice(items, *stop))))
+
+
+@builtin(itertools.repeat)
+def repeat(m: Machine, value: Value, times: Value | None = None) -> Value:
+    if times is None:
+        raise GraphBreak(reasons.NO_OPERATION, "itertools.repeat without an end")
+    return m.iterate(TupleValue((value,) * max(0, plain(m, times))))

@@ -32,15 +32,21 @@ _answer(
     torch._jit_internal.is_scripting,
     getattr(torch.jit, "is_tracing"),  # noqa: B009 (not exported, for mypy)
     torch._C._is_tracing,
-    torch.compiler.is_compiling,
-    torch.compiler.is_dynamo_compiling,
     torch.compiler.is_exporting,
     torch.overrides.has_torch_function,
     torch.overrides.has_torch_function_unary,
     torch.overrides.has_torch_function_variadic,
     torch._C._is_torch_function_mode_enabled,
+    torch._C._are_functorch_transforms_active,
 )
 _answer(None, torch._C._get_tracing_state, torch._C._log_api_usage_once)
+
+
+@builtin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+def is_compiling_for_torch(m: Machine) -> Value:
+    """Users and libraries are told so. PyTorch's own code would compute other things than in eager mode."""
+    home = m.frame.callee.globals.get("__name__")
+    return Constant(not (isinstance(home, str) and home.partition(".")[0] == "torch"))
 
 
 @builtin(torch.is_grad_enabled)
@@ -89,11 +95,6 @@ for _function in (torch.device, torch.finfo, torch.iinfo, torch.promote_types, t
 def get_device_module(m: Machine, device: Value | None = None) -> Value:
     found = torch.get_device_module(None if device is None else plain(m, device))
     return m.realize(m.wrap(found, Known(found)))
-
-
-@builtin(torch.nn.Parameter, torch.Tensor, torch.Generator, torch.nn.Buffer)
-def refuse_construction(m: Machine, *args: Value, **kwargs: Value) -> Value:
-    raise GraphBreak(reasons.OPAQUE_CALL, "making a tensor object")
 
 
 @builtin(torch.utils.checkpoint.checkpoint)
