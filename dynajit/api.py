@@ -14,6 +14,8 @@ from torch import nn
 from dynajit import content, frame, summary, tracebacks
 from dynajit.compile import observe_frames, on_miss
 from dynajit.errors import OptionError
+from dynajit.exporting import Exported
+from dynajit.exporting import export as _export
 from dynajit.markers import graph_break, is_compiling
 from dynajit.marks import (
     DISABLED,
@@ -203,5 +205,21 @@ def explain(fn: Any) -> Callable[..., Report]:
     return run
 
 
-__all__ = ["OptionError", "allow_in_graph", "assume_constant_result", "compile", "disable", "explain", "forbid_in_graph",
-           "graph_break", "is_compiling", "mark_dynamic", "mark_static", "report", "reset", "set_stance"]  # fmt: skip
+def export(fn: Any, *args: Any, **kwargs: Any) -> Exported:
+    """The whole of `fn` as a `torch.fx.GraphModule` that takes its arguments, and the guards under which that is right.
+
+    The function is called once with these arguments. Sizes and other values that it reads are those of this call.
+    Tensors that are not arguments (weights, globals) become parameters and buffers of the module; Python side effects
+    are not part of it. Raises `CompileError`, with the line, where the graph breaks.
+    """
+    function = _unwrap(fn)
+    if function is None:
+        raise TypeError(f"{fn!r} is not a function or module")
+    bound = fn if isinstance(fn, types.MethodType | nn.Module) else None
+    owner = [bound] if isinstance(bound, nn.Module) else [bound.__self__] if bound is not None else []
+    return _export(function, owner, args, kwargs)
+
+
+__all__ = ["OptionError", "allow_in_graph", "assume_constant_result", "compile", "disable", "explain", "export",
+           "forbid_in_graph", "graph_break", "is_compiling", "mark_dynamic", "mark_static", "report", "reset",
+           "set_stance"]  # fmt: skip

@@ -65,7 +65,8 @@ def function_mark(target: Any) -> str | None:
 def assume_constant_result(fn: F) -> F:
     """Call `fn` once, while a call of it is captured, and take what it returns for constant from then on.
 
-    Its arguments must be known while capturing (no tensors). Nothing is guarded: that the result stays right is on you.
+    It is given the arguments of this call; tensors that the graph computes are computed for it. Nothing is guarded: that
+    the result stays right is on you.
     """
     mark_function(fn, CONSTANT)
     return fn

@@ -34,7 +34,7 @@ LAYERS = [  # a module may import from the lines above its own; names on one lin
     "records",
     "content",
     "compile",
-    "summary",
+    "summary exporting",
     "api",
     "__init__",
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dynajit import frame, marks, reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate import construction, torch_calls
+from dynajit.evaluate.preview import preview
 from dynajit.graph import autocast
 from dynajit.graph import meta as metas
 from dynajit.guards.explain import current
@@ -82,8 +83,10 @@ def _real(m: Machine, value: Value) -> Any:
     known = as_plain(m, value)
     if known is not UNKNOWN:
         return known
+    if isinstance(value, TensorValue):
+        return preview(m, value.node)
     written = isinstance(value, Handle) and value.key in m.heap.changed()
-    if value.source is None or written or isinstance(value, TensorValue):
+    if value.source is None or written:
         raise GraphBreak(reasons.DISABLED, f"a constant result that depends on {value.describe()}")
     return current(value.source, m.function, tuple(m.args))
 

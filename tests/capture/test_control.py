@@ -112,11 +112,12 @@ def test_assume_constant_result(seen):
     def of_a_tensor(x):
         return float(x.sum())
 
-    @dynajit.compile(backend="eager")
+    @dynajit.compile(backend="eager", fullgraph=True)
     def g(x):
-        return x * of_a_tensor(x)
+        return x * of_a_tensor(x.add_(1) * 2)
 
-    assert torch.equal(g(T(3)), T(3) * float(T(3).sum()))
+    for _ in range(2):
+        assert torch.equal(g(T(3)), (T(3) + 1) * float((T(3) + 1).mul(2).sum()))
 
 
 def test_stances(seen):
@@ -194,3 +195,49 @@ assert dynajit.compile(f)(torch.ones(2))[1] is False
 """
     environment = {**os.environ, "DYNAJIT_DISABLE": "1"}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=100)
+
+
+def test_export():
+    dynajit.reset()
+    weight = T(3)
+
+    def f(x, *more, scale=2.0, pair):
+        """Docs."""
+        first, (second, third) = x * scale + weight, pair
+        return {"sum": first + second, "same": [x, None, 3], "shape": first.shape}, third["a"] - more[0]
+
+    args, kwargs = (T(3, seed=1), T(3, seed=2)), {"pair": (T(3, seed=3), {"a": T(3, seed=4)})}
+    module, guards = dynajit.export(f, *args, **kwargs)
+    assert isinstance(module, torch.fx.GraphModule)
+    again = (T(3, seed=5), T(3, seed=6)), {"pair": (T(3, seed=7), {"a": T(3, seed=8)})}
+    for a, k in ((args, kwargs), again):
+        expected, found = f(*a, **k), module(*a, **k)
+        assert torch.equal(found[0]["sum"], expected[0]["sum"])
+        assert found[0]["same"][0] is a[0]
+        assert (found[0]["same"][1:], found[0]["shape"]) == ([None, 3], expected[0]["shape"])
+        assert torch.equal(found[1], expected[1])
+    assert list(dict(module.named_buffers())) == ["weight"]
+    assert any(text.startswith("x is a tensor float32[3]") for text in guards)
+    assert dynajit.report(dynajit.compile(f)).graphs == ()
+
+
+def test_export_of_a_module_has_its_parameters():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+    module, _ = dynajit.export(net, T(2, 3))
+    assert torch.equal(module(T(2, 3, seed=9)), net(T(2, 3, seed=9)))
+    assert {id(p) for p in module.parameters()} == {id(p) for p in net.parameters()}
+
+
+def test_export_refuses_what_a_graph_cannot_do():
+    def prints(x):
+        print("x")
+        return x + 1
+
+    with pytest.raises(CompileError, match="a call with visible output"):
+        dynajit.export(prints, T(3))
+
+    def odd(x):
+        return Counter, x
+
+    with pytest.raises(CompileError, match=r"odd returns a type, which a graph cannot return"):
+        dynajit.export(odd, T(3))
