@@ -192,7 +192,7 @@ def _capture(
     force: set[int] = set()
     plan = _plan(func, options, program, record)
     for _ in range(MAX_RETRIES):
-        trace = _evaluate(func, args, plan, frozenset(force))
+        trace = _evaluate(func, args, plan, frozenset(force), options)
         try:
             return trace, body.draft(func, program, trace)
         except NotRebuildable as error:
@@ -213,10 +213,13 @@ def _plan(func: FunctionType, options: Options, program: Program, record: Record
     )  # fmt: skip
 
 
-def _evaluate(func: FunctionType, args: tuple[Any, ...], plan: Plan, force_break: frozenset[int]) -> Trace:
+def _evaluate(
+    func: FunctionType, args: tuple[Any, ...], plan: Plan, force_break: frozenset[int], options: Options
+) -> Trace:
     """One evaluation with which the plan agrees."""
     while True:
-        machine = Machine(func, args, force_break=force_break, mark_of=function_mark, plan=plan)
+        machine = Machine(func, args, force_break=force_break, mark_of=function_mark, plan=plan,
+                          unbacked_sizes=options.fullgraph)  # fmt: skip
         try:
             return machine.run()
         except Replan:

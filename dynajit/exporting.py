@@ -132,7 +132,7 @@ class _Builder:
 
 def _positional(function: FunctionType, skipped: int, count: int) -> list[str]:
     """A name for each positional argument; those of *args are numbered."""
-    found = []
+    found: list[str] = []
     for parameter in list(inspect.signature(function).parameters.values())[skipped:]:
         if parameter.kind is parameter.VAR_POSITIONAL:
             found += [f"{parameter.name}_{i}" for i in range(count - len(found))]

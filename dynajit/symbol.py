@@ -29,12 +29,17 @@ class Root:
 
 @dataclass(frozen=True)
 class Symbol:
-    """text: None when only running the program tells the number."""
+    """text: None when only running the program tells the number.
+
+    unbacked: for what a tensor's data decides, the node of the graph that reads it. Its values here are made up, and
+    nothing may be decided by them.
+    """
 
     text: str | None
     roots: tuple[Root, ...]
     example: Any
     other: Any
+    unbacked: Any = None
 
     def __str__(self) -> str:
         return self.text if self.text is not None else f"?{self.example}"
@@ -87,7 +92,7 @@ def apply(function: Callable[..., Any], *numbers: Number) -> Number:
     """
     example = function(*map(example_of, numbers))
     roots = roots_of(numbers)
-    if not roots:
+    if not any(isinstance(number, Symbol) for number in numbers):
         return example  # type: ignore[no-any-return]
     try:
         other = function(*map(other_of, numbers))
@@ -97,7 +102,21 @@ def apply(function: Callable[..., Any], *numbers: Number) -> Number:
         raise OtherCallError(roots)
     pattern, texts = TEXTS.get(function), [text_of(number) for number in numbers]
     text = pattern.format(*texts) if pattern is not None and None not in texts and _fits(pattern, texts) else None
-    return Symbol(text, roots, example, other)
+    return Symbol(text, roots, example, other, unbacked_in(numbers))
+
+
+def unbacked_in(numbers: Iterable[Any]) -> Any:
+    """The node that decides one of the numbers, if the data of a tensor does."""
+    found = (number.unbacked for number in numbers if isinstance(number, Symbol) and number.unbacked is not None)
+    return next(found, None)
+
+
+UNBACKED_EXAMPLES = {int: (1021, 2039), float: (1.5, 2.5)}  # made up: no size that a program has
+
+
+def unbacked(node: Any, cls: type) -> Symbol:
+    example, other = UNBACKED_EXAMPLES[cls]
+    return Symbol(f"u_{node.name}", (), example, other, node)
 
 
 def _fits(pattern: str, texts: Sequence[Any]) -> bool:

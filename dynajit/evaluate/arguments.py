@@ -10,7 +10,7 @@ import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.evaluate.sizes import specialise
+from dynajit.evaluate.sizes import demand_backed, specialise
 from dynajit.graph import meta as metas
 from dynajit.symbol import Number, Root, roots_of
 from dynajit.values.constant import Constant, SliceValue, SymbolicNumber
@@ -89,6 +89,8 @@ class Arguments:
         if self.scalars:
             return True
         symbol = value.symbol
+        if symbol.unbacked is not None and not self.m.unbacked_sizes:
+            demand_backed(symbol)
         return type(symbol.example) is int and symbol.example not in (0, 1) and symbol.example != symbol.other
 
     def _other(self, value: TensorValue) -> torch.Tensor:

@@ -52,9 +52,11 @@ class Machine:
         force_break: frozenset[int] = frozenset(),
         mark_of: Callable[[Any], str | None] = lambda obj: None,
         plan: Plan | None = None,
+        unbacked_sizes: bool = False,
     ) -> None:
         self.function = function
         self.args = args
+        self.unbacked_sizes = unbacked_sizes
         self.plan = plan if plan is not None else Plan()
         self.force_break = force_break
         self.mark_of = mark_of

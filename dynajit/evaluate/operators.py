@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate import sizes
-from dynajit.symbol import TEXTS
+from dynajit.symbol import TEXTS, unbacked_in
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold, is_known, plain
 from dynajit.values.instance import InstanceValue
@@ -164,6 +164,9 @@ def _relation(m: Machine, symbol: str, left: Value, right: Value) -> Value | Non
     mine, other = sizes.number(left), sizes.number(right)
     if mine is None or other is None:
         return None
+    node = unbacked_in((mine, other))
+    if node is not None:  # only the data decides; `torch._check` takes it as it is
+        return sizes.unknown_comparison(m, COMPARE[symbol][0], left, right)
     return Constant(sizes.decide(m, symbol, mine, other))
 
 

@@ -12,7 +12,7 @@ from dynajit.evaluate.arguments import Arguments
 from dynajit.graph import meta as metas
 from dynajit.graph import sizes as rules
 from dynajit.graph.sizes import Sizes
-from dynajit.symbol import Number, example_of, other_of
+from dynajit.symbol import Number, Symbol, example_of, other_of, unbacked_in
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant
 from dynajit.values.sequence import TupleValue
@@ -89,6 +89,14 @@ class OtherCall:
 
     def sizes(self, result: torch.Tensor, other: torch.Tensor) -> Sizes:
         inputs = self.converter.inputs()
+        node = unbacked_in(inputs)
+        found = self._sizes(inputs, result, other)
+        if node is None:
+            return found
+        pairs = zip(found, result.shape, other.shape, strict=True)
+        return tuple(Symbol(None, (), n, k, node) if size is None else size for size, n, k in pairs)
+
+    def _sizes(self, inputs: Sequence[Number | None], result: torch.Tensor, other: torch.Tensor) -> Sizes:
         if self.name == "getitem":
             return self._indexed(inputs, result, other)
         first = self.first.sizes or tuple(self.first.meta.shape) if self.first is not None else ()

@@ -11,7 +11,7 @@ import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.evaluate import sizes
+from dynajit.evaluate import by_data, sizes
 from dynajit.evaluate.arguments import Arguments
 from dynajit.evaluate.other_call import OtherCall
 from dynajit.graph import autocast
@@ -20,7 +20,7 @@ from dynajit.guards.guard import strides_for, tensor_spec
 from dynajit.marks import marks_of
 from dynajit.reasons import Reason
 from dynajit.source import Size, Source
-from dynajit.symbol import Number, other_of
+from dynajit.symbol import UNBACKED_EXAMPLES, Number, other_of, unbacked
 from dynajit.values import ambient
 from dynajit.values.base import Value
 from dynajit.values.constant import TRUSTED, Constant, SymbolicNumber, is_plain
@@ -132,7 +132,18 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
             raise GraphBreak(reasons.META_FAILED, f"{name}: {str(error).splitlines()[0]}") from None
         node.meta["risky"], node.meta["writes"] = True, False
         _keep_errors_apart(m, node, False, True)
-        return UnknownValue(node, unknown_class(name, converter.tensors, real_kwargs), reason, name)
+        cls = unknown_class(name, converter.tensors, real_kwargs)
+        if cls in UNBACKED_EXAMPLES:
+            return SymbolicNumber(node, unbacked(node, cls))
+        if name == "tolist":
+            listed = _listed(m, node, converter.tensors[0])
+            if listed is not None:
+                return listed
+        if m.unbacked_sizes and cls is torch.Tensor:
+            made_up = by_data.result(node, name, meta_args, device)
+            if made_up is not None:
+                return made_up
+        return UnknownValue(node, cls, reason, name)
     exact = metas.is_exact(target, all(value.exact_layout for value in converter.tensors))
     writes = metas.writes_to(target) or metas.versions(converter.tensors) != before
     writes = writes or (before is None and name not in metas.RETURN_THEMSELVES)
@@ -157,6 +168,22 @@ def _shows(m: Machine, tensors: Sequence[TensorValue], before: list[int] | None)
     after = metas.versions(tensors) or before
     written = [tensor for tensor, old, new in zip(tensors, before, after, strict=True) if old != new]
     return not written or any(tensor.meta.untyped_storage()._cdata in inputs for tensor in written)
+
+
+def _listed(m: Machine, node: Any, tensor: TensorValue) -> Value | None:
+    """`tensor.tolist()` of a short vector: a list of numbers that the data decides."""
+    dtype = tensor.meta.dtype
+    if tensor.other is not None or tensor.meta.dim() != 1 or dtype is torch.bool or dtype.is_complex:
+        return None
+    count = tensor.meta.shape[0]
+    if count > LISTED:
+        return None
+    cls = float if dtype.is_floating_point else int
+    items = [m.recorder.call("call_function", operator.getitem, (node, i), {}, m.origin()) for i in range(count)]
+    return new_list(m, [SymbolicNumber(item, unbacked(item, cls)) for item in items])
+
+
+LISTED = 64  # numbers that a list from a tensor may have to be taken apart
 
 
 def run_meta(

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynajit import reasons
+from dynajit.errors import GraphBreak
 from dynajit.graph import sizes as rules
 from dynajit.guards.guard import Relation
 from dynajit.source import Size
-from dynajit.symbol import Number, OtherCallError, Root, Symbol, apply, example_of, roots_of, text_of
+from dynajit.symbol import Number, OtherCallError, Root, Symbol, apply, example_of, roots_of, text_of, unbacked_in
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SliceValue, SymbolicNumber
 from dynajit.values.sequence import TupleValue
 from dynajit.values.tensor import TensorValue
+from dynajit.values.unknown import UnknownValue
 
 if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
@@ -90,7 +93,7 @@ def compute(m: Machine, function: Callable[..., Any], *operands: Value) -> Value
     except OtherCallError as error:
         m.plan.conflict(error.roots, m.fixed_roots())
     except (ArithmeticError, ValueError, TypeError):
-        return _known(m, function, operands)
+        return _known(m, function, operands)  # which breaks the graph where the data decides
     if not isinstance(made, Symbol):
         return Constant(made)
     if type(made.example) not in (int, float):
@@ -116,6 +119,7 @@ def _known(m: Machine, function: Callable[..., Any], operands: Sequence[Value]) 
 def decide(m: Machine, symbol: str, left: Number, right: Number) -> bool:
     """Which way a comparison goes. That it goes this way again is guarded, not the numbers."""
     function = COMPARISONS[symbol]
+    demand_backed(left, right)
     outcome = bool(function(example_of(left), example_of(right)))
     roots = roots_of((left, right))
     if not roots or _is_certain(function, left, right):
@@ -128,6 +132,13 @@ def decide(m: Machine, symbol: str, left: Number, right: Number) -> bool:
         return outcome
     guard_relation(m, Relation(f"{texts[0]} {symbol} {texts[1]}", outcome, roots))
     return outcome
+
+
+def unknown_comparison(m: Machine, function: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
+    """A comparison that the data of a tensor decides, as an operation of the graph."""
+    arguments = tuple(value.node if isinstance(value, SymbolicNumber) else value.value for value in (left, right))  # type: ignore[attr-defined]
+    node = m.recorder.call("call_function", function, arguments, {}, m.origin())
+    return UnknownValue(node, bool, reasons.TENSOR_DATA, f"the value of {node.name}")
 
 
 def guard_relation(m: Machine, relation: Relation) -> None:
@@ -148,11 +159,19 @@ def specialise(m: Machine, value: Value) -> Value:
     if not isinstance(value, SymbolicNumber):
         return value
     symbol = value.symbol
+    demand_backed(symbol)
     if symbol.root is not None or symbol.text is None:
         fix(m, symbol.roots)
     else:
         guard_relation(m, Relation(f"{symbol.text} == {symbol.example!r}", True, symbol.roots))
     return Constant(symbol.example)
+
+
+def demand_backed(*numbers: Number) -> None:
+    """Break the graph where something depends on a number that the data of a tensor decides."""
+    node = unbacked_in(numbers)
+    if node is not None:
+        raise GraphBreak(reasons.TENSOR_DATA, f"the value of {node.name}", needs=node)
 
 
 def fix(m: Machine, roots: Sequence[Root]) -> None:
@@ -184,6 +203,8 @@ def _index_size(m: Machine, tensor: TensorValue, dim: int, item: Value) -> list[
 
     whole = number_of(m, tensor, dim)
     parts = _parts(m, item)
+    if parts is not None and m.unbacked_sizes and unbacked_in((whole, *parts)) is not None:
+        return []
     if parts is not None:
         if parts[2] not in (None, 1):
             return []

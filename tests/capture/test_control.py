@@ -147,7 +147,9 @@ def test_stances(seen):
     assert made(seen) == 1
     with dynajit.set_stance("fail_on_recompile"):
         assert called(T(3)) is True
-        with pytest.raises(CompileError, match=r"would be compiled again: x is a tensor float32\[3\].*now float32\[4\]"):
+        with pytest.raises(
+            CompileError, match=r"would be compiled again: x is a tensor float32\[3\].*now float32\[4\]"
+        ):
             f(T(4))
     assert called(T(4)) is True
     assert made(seen) == 2

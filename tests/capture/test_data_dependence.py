@@ -29,7 +29,7 @@ def numbers_are_collected(x):
     return seen, x
 
 
-@program(T(5), graphs=2, breaks="DJ-D002")
+@program(T(5))
 def a_number_is_used(x):
     y = x * 2
     n = y.sum().item()

@@ -1,6 +1,7 @@
 """What calls of builtins and of known library functions do, in themed files. Importing fills the table."""
 
 from dynajit.evaluate.builtins import (
+    checks,
     containers,
     copying,
     inspection,
@@ -13,6 +14,7 @@ from dynajit.evaluate.builtins import (
 )
 
 __all__ = [
+    "checks",
     "containers",
     "copying",
     "inspection",
