@@ -15,6 +15,7 @@ from torch.fx import GraphModule
 from dynajit.backends.base import FROM_CACHE, CompiledGraph, KernelInfo, Observer, backend
 from dynajit.backends.eager import eager
 from dynajit.backends.forms import MISS, Form, Forms
+from dynajit.backends.training import TrainedForms, trained
 from dynajit.caching.key import key
 from dynajit.caching.store import Store
 from dynajit.codegen.c import CKernel, print_kernel
@@ -48,9 +49,11 @@ def native(
     whole = replace(eager(gm, example_inputs, options, observer), backend="native")
     try:
         device = device_of(example_inputs)
-        why = _reason_against(gm, example_inputs, device)
+        why = _reason_against(example_inputs, device)
         if why:
             return replace(whole, notes=(why,))
+        if _wants_gradients(gm, example_inputs):
+            return _with_gradients(gm, example_inputs, whole, options, observer, lone)
         make = _Maker(gm, device, whole.fn, options.numerics == "fast", lone, _Stopwatch(observer))
         printed = make.printed(example_inputs)
         result = replace(make.described(printed), notes=printed.notes)
@@ -89,7 +92,7 @@ def auto(
     return native(gm, example_inputs, options, observer)
 
 
-def _reason_against(gm: GraphModule, example_inputs: Sequence[Any], device: str) -> str:
+def _reason_against(example_inputs: Sequence[Any], device: str) -> str:
     """Why a graph must not be lowered; empty if it may."""
     if device == "cpu" and toolchain() is None:
         return "no C compiler was found (gcc, clang, or what DYNAJIT_CC names): the graph runs with eager's kernels"
@@ -99,10 +102,51 @@ def _reason_against(gm: GraphModule, example_inputs: Sequence[Any], device: str)
         return f"there is no printer for {device} devices: the graph runs with eager's kernels"
     if torch.is_autocast_enabled(device):
         return "autocast is on: the graph runs as it stands"
-    grads = any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
-    if grads and (torch.is_grad_enabled() or any(n.target is torch._C._set_grad_enabled for n in gm.graph.nodes)):
-        return "inputs require gradients: the graph runs under eager autograd"
     return ""
+
+
+def _wants_gradients(gm: GraphModule, example_inputs: Sequence[Any]) -> bool:
+    grads = any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
+    return grads and (torch.is_grad_enabled() or any(n.target is torch._C._set_grad_enabled for n in gm.graph.nodes))
+
+
+def _with_gradients(
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    whole: CompiledGraph,
+    options: Options,
+    observer: Observer | None,
+    lone: bool,
+) -> CompiledGraph:
+    """Both passes by our kernels, as one autograd function."""
+
+    compile_it: Any = native  # as a backend, it shows no `lone`
+
+    def compile_half(half: GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
+        made: CompiledGraph = compile_it(half, inputs, options, observer, lone=lone)
+        return made
+
+    try:
+        form = trained(gm, example_inputs, whole.fn, compile_half)
+    except NotLowerable as reason:
+        return replace(whole, notes=(f"the graph runs under eager autograd: {reason}",))
+    halves = (form.forward, *(half for half in form.backwards.values() if half is not None))
+    kernels = tuple(
+        replace(kernel, name=f"backward {kernel.name}" if k else kernel.name)
+        for k, half in enumerate(halves)
+        for kernel in half.kernels
+    )
+    if not kernels:
+        return replace(whole, notes=("there is nothing in the graph to make a kernel of",))
+    return CompiledGraph(
+        TrainedForms(form).call,
+        kernels,
+        "native",
+        tuple(dict.fromkeys(note for half in halves for note in half.notes)),
+        key(*(half.key for half in halves)),
+        tuple(line for half in halves for line in half.schedule),
+        "\n\n".join(half.wrapper for half in halves),
+    )
 
 
 @dataclass(frozen=True)

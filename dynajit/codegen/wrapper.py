@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,15 @@ from dynajit.schedule.needs import Needs
 from dynajit.schedule.order import Step
 
 MISS = "MISS"
+aten: Any = torch.ops.aten
+# How an aten call is written where the binding for people is faster: "torch.addmm", or ".view" for a method.
+SPELLED = {
+    **{aten.view.default: ".view", aten._unsafe_view.default: ".view", aten.reshape.default: ".reshape"},
+    **{aten.permute.default: ".permute", aten.transpose.int: ".transpose", aten.t.default: ".t"},
+    **{aten.expand.default: ".expand", aten.unbind.int: ".unbind", aten.unsqueeze.default: ".unsqueeze"},
+    **{aten.select.int: ".select", aten.squeeze.dim: ".squeeze", aten.clone.default: ".clone"},
+    **{aten.addmm.default: "torch.addmm", aten.mm.default: "torch.mm", aten.bmm.default: "torch.bmm"},
+}
 
 
 @dataclass(frozen=True)
@@ -78,21 +88,23 @@ class _Writer:
     constants: dict[str, Any] = field(default_factory=dict)
     variables: dict[int, str] = field(default_factory=dict)  # serial of a value in memory -> variable
     taken: set[str] = field(default_factory=set)
+    ran: set[Node] = field(default_factory=set)  # nodes that ran as they stand so far
 
     def write(self, steps: Sequence[Step]) -> Wrapper:
         program = self.program
         self.taken.update(node.name for node in program.bound)
         self.owners = owners(program, self.needs)
         for node, tree in program.bound.items():
-            for value in leaves(tree):
+            for path, value in _paths(tree):
                 if isinstance(value, Value) and value.op == "buffer" and value.arg.name == node.name:
-                    self.variables.setdefault(value.serial, node.name)
+                    self.variables.setdefault(value.serial, node.name + path)
         params = [node.name for node in program.inputs]
         once = {item.node for item in program.items if isinstance(item, Extern) and not item.again}
         dirty, lines, helpers = False, list[_Line](), list[str]()
         for step in steps:
             if isinstance(step, Node):
                 lines.append(_Line(f"{step.name} = {self._run(step)}", tuple(self._read(step)), (step.name,)))
+                self.ran.add(step)
                 dirty = dirty or step in once
             else:
                 lines += self._launch(step, helpers if dirty else None)
@@ -158,6 +170,14 @@ class _Writer:
         keywords = [f"{name}={refer(arg)}" for name, arg in node.kwargs.items()]
         if node.op == "call_method":
             return f"{args[0]}.{node.target}({', '.join(args[1:] + keywords)})"
+        if node.target is operator.getitem and isinstance(node.args[1], int):
+            return f"{args[0]}[{args[1]}]"
+        spelled = SPELLED.get(node.target, "")
+        if spelled.startswith("."):
+            return f"{args[0]}{spelled}({', '.join(args[1:] + keywords)})"
+        if spelled:
+            self.constants["torch"] = torch
+            return f"{spelled}({', '.join(args + keywords)})"
         return f"{self._constant(node.target)}({', '.join(args + keywords)})"
 
     def _read(self, node: Node) -> list[str]:
@@ -190,7 +210,8 @@ class _Writer:
             self.variables[operand.serial] = self._output_name(operand.serial)
             outputs.append(self.variables[operand.serial])
         target = outputs[0] if len(outputs) == 1 else "results"
-        lines = [_Line(f"{target} = {name}({', '.join(inputs)})", tuple(inputs), (target,))]
+        reads = tuple(word.partition("[")[0] for word in inputs)
+        lines = [_Line(f"{target} = {name}({', '.join(inputs)})", reads, (target,))]
         if replacement is None:
             lines.append(_Line(f"if {target} is None: return {MISS}"))
         else:
@@ -217,7 +238,7 @@ class _Writer:
                 return
             done.add(node)
             stored = [v for v in leaves(self.needs.stored.get(node)) if isinstance(v, Value)]
-            if node not in items or node in self.needs.run:
+            if node not in items or node in self.ran:
                 params[node.name] = None
             elif stored and all(v.serial in self.variables for v in stored):
                 params.update(dict.fromkeys(self.variables[v.serial] for v in stored))

@@ -73,6 +73,13 @@ def _result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs)
 
 
+def is_random(func: Any, args: Sequence[Any]) -> bool:
+    """Does a call draw random numbers? Attention does only with dropout."""
+    if func is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
+        return len(args) > 3 and args[3] != 0.0
+    return torch.Tag.nondeterministic_seeded in func.tags
+
+
 def record(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Record:
     """Run a call on meta tensors. Whatever it raises means that eager has to run it, so nothing is let through."""
     recorder = Recorder()

@@ -15,9 +15,9 @@ from torch.fx import Graph, GraphModule, Node
 
 from dynajit.errors import LoweringError
 from dynajit.lower import ops as _rules
-from dynajit.lower.aten import Call, Record, meta_like, record
+from dynajit.lower.aten import Call, Record, is_random, meta_like, record
 from dynajit.lower.build import HALVES, SUPPORTED, Unsupported
-from dynajit.lower.ir import Buffer, Origin, Value
+from dynajit.lower.ir import LEAVES, VIEWS, Buffer, Origin, Value
 from dynajit.lower.lowering import RESHAPES, lower
 from dynajit.lower.program import Compute, Extern, Item, Program, leaves, tree_map
 from dynajit.lower.shapes import WHOLE, NoRule
@@ -42,8 +42,11 @@ SLOW = frozenset(
         torch.ops.aten.native_group_norm.default,
         torch.ops.aten._softmax.default,
         torch.ops.aten._log_softmax.default,
+        torch.ops.aten.native_layer_norm_backward.default,
     )
 )
+# With `training`, these update running statistics without saying so in their schema.
+HIDDEN_WRITES = frozenset((torch.ops.aten.native_batch_norm.default, torch.ops.aten.cudnn_batch_norm.default))
 VIEW_OPS = RESHAPES | {
     torch.ops.aten.permute.default,
     torch.ops.aten.transpose.int,
@@ -183,11 +186,13 @@ class _Reader:
         try:
             result = self._lower(node, seen)
         except Unsupported as why:
-            random = any(torch.Tag.nondeterministic_seeded in call.op.tags for call in seen.calls)
+            random = any(is_random(call.op, call.args) for call in seen.calls)
             self._extern(node, seen.result, bool(written), str(why), again=not random and not written)
             self._note(node, seen)
             return
-        alias = not written and all(call.op in VIEW_OPS for call in seen.calls)
+        # A part of several results is that result, not another view of it.
+        part = not seen.calls and all(isinstance(v, Value) and v.op not in VIEWS | LEAVES for v in leaves(result))
+        alias = not written and not part and all(call.op in VIEW_OPS for call in seen.calls)
         self.items.append(Compute(node, result, alias))
         self.bound[node], self.metas[node] = result, seen.result
         if written:
@@ -233,13 +238,7 @@ class _Reader:
             isinstance(leaf, torch.Tensor) for source in node.all_input_nodes for leaf in leaves(self.metas[source])
         ):
             return True
-        if node.op == "call_method":
-            return False
-        target: Any = node.target
-        module = getattr(target, "__module__", None)
-        if module in ("_operator", "math"):
-            return True
-        return (name := getattr(target, "__name__", "")) in FACTORIES and getattr(torch, name, None) is target
+        return may_run_without_tensors(node)
 
     def _meta(self, leaf: Any) -> Any:
         return self.metas[leaf] if isinstance(leaf, Node) else leaf
@@ -335,6 +334,17 @@ class _Reader:
         return all(isinstance(leaf, torch.Tensor) for leaf in leaves(self.metas[node]))
 
 
+def may_run_without_tensors(node: Node) -> bool:
+    """Is it known what a call does that takes no tensor?"""
+    if node.op == "call_method":
+        return False
+    target: Any = node.target
+    module = getattr(target, "__module__", None)
+    if module in ("_operator", "math"):
+        return True
+    return (name := getattr(target, "__name__", "")) in FACTORIES and getattr(torch, name, None) is target
+
+
 def _value(values: dict[int, Value], leaf: Any) -> Any:
     if not isinstance(leaf, torch.Tensor):
         return leaf
@@ -366,6 +376,8 @@ def _needed(seen: Record) -> tuple[set[int], set[int]]:
 
 def _mutated(call: Call) -> set[int]:
     """Ids of the tensors a call writes to."""
+    if call.op in HIDDEN_WRITES:
+        return {id(leaf) for leaf in call.args[3:5] if isinstance(leaf, torch.Tensor) and call.args[5]}
     if not call.op._schema.is_mutable:
         return set()
     ids: set[int] = set()

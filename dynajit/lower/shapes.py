@@ -318,6 +318,54 @@ def _loss(x: torch.Tensor, y: torch.Tensor, reduction: int = 1, *rest: Any) -> t
     return new(() if reduction else x.shape, x.dtype)
 
 
+@rule(aten._softmax_backward_data.default)
+def _softmax_backward(grad: torch.Tensor, y: torch.Tensor, dim: int, dtype: torch.dtype) -> torch.Tensor:
+    row_major(grad, y)
+    return new(grad.shape, dtype)
+
+
+@rule(aten._log_softmax_backward_data.default)
+def _log_softmax_backward(grad: torch.Tensor, y: torch.Tensor, dim: int, dtype: torch.dtype) -> torch.Tensor:
+    return new(grad.shape, dtype)
+
+
+@rule(aten.mse_loss_backward.default)
+def _mse_loss_backward(grad: torch.Tensor, x: torch.Tensor, target: torch.Tensor, reduction: int) -> torch.Tensor:
+    return new(x.shape, x.dtype)
+
+
+@rule(aten.nll_loss_backward.default)
+def _nll_loss_backward(
+    grad: torch.Tensor, x: torch.Tensor, target: torch.Tensor, weight: Any, reduction: int, ignore: int, total: Any
+) -> torch.Tensor:
+    return new(x.shape, x.dtype)
+
+
+@rule(aten.native_layer_norm_backward.default)
+def _layer_norm_backward(
+    grad: torch.Tensor, x: torch.Tensor, shape: Any, mean: Any, rstd: Any, w: Any, b: Any, mask: Sequence[bool]
+) -> Any:
+    row_major(grad, x)
+    given = (x, w, b)
+    return tuple(
+        new(v.shape, v.dtype) if wanted and v is not None else None for v, wanted in zip(given, mask, strict=True)
+    )
+
+
+@rule(aten.embedding_dense_backward.default)
+def _embedding_backward(grad: torch.Tensor, indices: torch.Tensor, count: int, pad: int, scale: bool) -> torch.Tensor:
+    return new((count, grad.shape[-1]), grad.dtype)
+
+
+@rule(aten._scaled_dot_product_flash_attention_for_cpu.default)
+def _flash(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout_p: float = 0.0, is_causal: bool = False, **mask: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    b, h, length = q.shape[:3]
+    sums = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return torch.empty_like(q), new((b, length, h), sums).transpose(1, 2)  # like the queries, their gaps left out
+
+
 # Torch-level functions that always run as they stand: no need to look inside.
 WHOLE: dict[Any, Rule] = {}
 
@@ -350,6 +398,6 @@ def _attention(
 ) -> torch.Tensor:
     if dropout_p or q.dim() != 4 or k.shape[:-2] != q.shape[:-2]:
         raise NoRule
-    b, h, length, width = (*q.shape[:-1], v.shape[-1])
-    # The flash kernel for CPU writes (batch, length, heads, width) and returns a transposed view of it.
-    return new((b, length, h, width), q.dtype).transpose(1, 2)
+    if v.shape != k.shape or q.shape[-1] != v.shape[-1]:
+        raise NoRule
+    return torch.empty_like(q)  # the flash kernel for CPU lays the result out like the queries

@@ -20,6 +20,7 @@ from dynajit.schedule.needs import Needs
 
 INLINE_OPS = 8  # a chain this short is computed again by each reader rather than stored
 INLINE_LOADS = 4
+READS = 2  # tensors: a value made of more of them is stored by the first kernel that computes it, for the next
 SMALL = 4096  # elements: mathematical functions of so few may be computed again, too
 MAX_BODY, MAX_LOADS = 200, 24
 FEW_ROWS, LONG_ROW = 8, 65536
@@ -280,6 +281,9 @@ class _Fuser:
             axes = {axis for dim in group.dims[serial] for axis in self.axes.resolve(dim)}
             if serial == value.serial or (serial not in self.homes and axes in (full, rows)):
                 self.homes[serial] = group
+                chain = self.chains.get(serial)
+                if chain is not None and len(chain.loads) > READS:
+                    del self.chains[serial], self.inline[serial]  # stored once, where it was computed anyway
         for load, _ in placement.loads.values():
             base = base_of(load)
             if base.op != "buffer":
@@ -338,6 +342,9 @@ class _Fuser:
             raise Misfit("reductions run over different dimensions")
         if mine != domain and (not reduced or over or mine != rows):
             raise Misfit("the shapes differ")
+        for _, dims in placement.loads.values():
+            if any(axis not in domain for dim in dims for axis in self.axes.resolve(dim)):
+                raise Misfit("an operand that only lends its shape is walked by other loops")
         bodies = sum(len(group.body) for group in placement.groups) + len(placement.body)
         loads = sum(len(group.loads) for group in placement.groups) + len(placement.loads)
         if bodies > MAX_BODY or loads > MAX_LOADS:

@@ -9,6 +9,7 @@ torch.compile is reset between sizes, so that it may specialise for each. Every 
 from __future__ import annotations
 
 import argparse
+import copy
 import functools
 import json
 import statistics
@@ -192,12 +193,13 @@ def _cross_entropy_training(n: int):
     return function, (x.requires_grad_(), t)
 
 
-def _step(function: Callable[..., Any], like: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], list[Any]]:
+def _step(
+    function: Callable[..., Any], like: Callable[..., Any], args: tuple[Any, ...], shape: torch.Size
+) -> Callable[[], list[Any]]:
     """A forward and backward pass that returns the result and all gradients."""
     leaves = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.requires_grad]
     leaves += like.parameters() if isinstance(like, nn.Module) else []
-    with torch.no_grad():
-        target = torch.randn_like(like(*args))
+    target = torch.randn(shape)
 
     def run() -> list[Any]:
         out = function(*args)
@@ -210,18 +212,19 @@ def runs_of(name: str, n: int) -> dict[str, Callable[[], Any]]:
     torch.manual_seed(0)
     function, args = CASES[name](n)
     torch._dynamo.reset()
+    own = [copy.deepcopy(function) for _ in range(3)]  # a module is compiled in place
     forms = {
-        "eager": function,
-        "torch": torch.compile(function),
-        "dynajit": dynajit.compile(function, backend="native", build="sync"),
+        "eager": own[0],
+        "torch": torch.compile(own[1]),
+        "dynajit": dynajit.compile(own[2], backend="native", build="sync"),
     }
     if name in TRAINING:
-        torch.manual_seed(0)
+        shape = function(*args).shape
         state = torch.get_rng_state()
         made = {}
-        for key, form in forms.items():
+        for (key, form), like in zip(forms.items(), own, strict=True):
             torch.set_rng_state(state)
-            made[key] = _step(form, function, args)
+            made[key] = _step(form, like, args, shape)
         return made
     return {key: functools.partial(form, *args) for key, form in forms.items()}
 

@@ -3,6 +3,7 @@
 from dynajit.lower.ops import (
     activation,
     arithmetic,
+    backward,
     comparison,
     conversion,
     creation,
@@ -11,4 +12,14 @@ from dynajit.lower.ops import (
     view,
 )
 
-__all__ = ["activation", "arithmetic", "comparison", "conversion", "creation", "normalization", "reduction", "view"]
+__all__ = [
+    "activation",
+    "arithmetic",
+    "backward",
+    "comparison",
+    "conversion",
+    "creation",
+    "normalization",
+    "reduction",
+    "view",
+]

@@ -1,0 +1,44 @@
+"""Single operations of backward passes: eager's bits where elementwise, else its accuracy."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from against_eager import Row, check, row, t
+
+aten = torch.ops.aten
+F64, BF16 = torch.float64, torch.bfloat16
+A, G = t(7, 33), t(7, 33, seed=1)
+WIDE = (t(3, 300), t(3, 300, seed=1))
+KINDS = [(A, G), WIDE, *((t(3, 30, dtype=d), t(3, 30, dtype=d, seed=1)) for d in (F64, BF16, torch.float16))]
+STAT, N = t(5, 1, low=0.1), t(40)
+
+
+def _pairs(op: object, *rest: object, **more: object) -> list[Row]:
+    return [row(op, g, x, *rest, **more) for x, g in KINDS]
+
+
+ROWS = [
+    *_pairs(aten.tanh_backward),
+    *_pairs(aten.sigmoid_backward),
+    *_pairs(aten.threshold_backward, 0),
+    *_pairs(aten.hardtanh_backward, -1.0, 1.5, skip="special"),  # NaN passes in what no whole vector holds
+    *_pairs(aten.leaky_relu_backward, 0.01, False),
+    *_pairs(aten.silu_backward),
+    *_pairs(aten.gelu_backward, approximate="tanh"),
+    *(
+        row(aten.gelu_backward, g, x, approximate="none", exact=False, tolerance=None if x.dtype == F64 else 2e-2)
+        for x, g in KINDS
+    ),
+    row(aten.mse_loss_backward, G, A, WIDE[0].reshape(-1)[:231].reshape(7, 33), 0),
+    row(aten.mse_loss_backward, t(), A, G, 1),
+    row(aten.mse_loss_backward, t(), A, G, 2),
+    *(row(aten._softmax_backward_data, G, A, d, torch.float32, exact=False) for d in (0, 1)),
+    *(row(aten._log_softmax_backward_data, G, A, d, torch.float32, exact=False) for d in (0, 1)),
+    row(aten._softmax_backward_data, t(9, 80, dtype=BF16), t(9, 80, dtype=BF16, seed=1), 1, BF16, exact=False),
+]
+
+
+@pytest.mark.parametrize("case", ROWS, ids=lambda r: r.name)
+def test_row(case: Row) -> None:
+    check(case)
