@@ -289,8 +289,9 @@ def _compile_graph(
 
     compiled = _backend(module, examples, options, observe, root)
     switches = any(node.target in ambient.SWITCHES for node in operations)
-    fn = _restoring_modes(compiled.fn) if switches else compiled.fn
-    call = frame.GraphCall(fn, _is_pure(operations), root.co_qualname)
+    seeds = any(node.target in ambient.SEEDS for node in operations)
+    fn = _restoring_modes(compiled.fn, seeds) if switches or seeds else compiled.fn
+    call = frame.GraphCall(fn, _is_pure(operations, seeds), root.co_qualname)
     _GRAPH_OWNERS[id(call)] = weakref.ref(root)
     record = GraphRecord(_describe_nodes(operations), module.code, compiled, call)
     weakref.finalize(record, _GRAPH_OWNERS.pop, id(call), None).atexit = False
@@ -332,11 +333,11 @@ def _graph_modes(trace: Trace, operations: Sequence[fx.Node]) -> tuple[bool, boo
     return trace.grad_mode[0], mode
 
 
-def _restoring_modes(fn: Any) -> Any:
-    """A graph that switches modes must not leave them switched when it fails half way."""
+def _restoring_modes(fn: Any, random: bool) -> Any:
+    """A graph that switches modes must not leave them switched when it fails half way. random: nor the random state."""
 
     def run(*args: Any) -> Any:
-        modes = ambient.modes()
+        modes = ambient.modes(random)
         try:
             return fn(*args)
         except BaseException as error:
@@ -348,10 +349,13 @@ def _restoring_modes(fn: Any) -> Any:
     return run
 
 
-def _is_pure(operations: Sequence[fx.Node]) -> bool:
-    """Whether the graph can be run again from the start when it fails: it writes to nothing and draws no numbers."""
+def _is_pure(operations: Sequence[fx.Node], random_kept: bool) -> bool:
+    """Whether the graph can be run again from the start when it fails: it writes to nothing and draws no numbers, or
+    the random state is put back."""
     for node in operations:
-        if node.meta.get("writes") or "out" in node.kwargs or metas.name_of(node.target) in _RANDOM:
+        if node.meta.get("writes") or "out" in node.kwargs:
+            return False
+        if metas.name_of(node.target) in _RANDOM and not random_kept:
             return False
         if node.kwargs.get("training") is True or metas.name_of(node.target) == "batch_norm":
             return False

@@ -18,7 +18,8 @@ from dynajit.values import ambient
 from dynajit.values.base import Handle, Value
 from dynajit.values.builtin import BuiltinValue
 from dynajit.values.constant import UNKNOWN, Constant, as_plain, is_plain
-from dynajit.values.function import FunctionValue
+from dynajit.values.function import FunctionValue, MethodValue, NestedFunction
+from dynajit.values.instance import InstanceValue
 from dynajit.values.klass import ClassValue
 from dynajit.values.tensor import TensorValue, call_tensor_method
 
@@ -56,7 +57,9 @@ def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Valu
         owner = m.realize(args[0]) if args else None
         if isinstance(owner, TensorValue):
             return call_tensor_method(m, owner, target.__name__, args[1:], kwargs)
-    if torch_calls.is_recorded(target) and not (isinstance(fn, FunctionValue) and _is_recast(m, target)):
+    if torch_calls.is_recorded(target) and not (
+        isinstance(fn, FunctionValue) and (_is_recast(m, target) or _takes_objects(m, [*args, *kwargs.values()]))
+    ):
         return torch_calls.record_function(m, target, args, kwargs)
     if isinstance(fn, ClassValue):
         return construction.construct(m, fn.cls, args, kwargs)
@@ -107,6 +110,11 @@ def _is_recast(m: Machine, target: Any) -> bool:
     """Whether autocast is on and a Python function may be made of operations that it casts."""
     modes = ambient.state(m).autocast
     return any(on and not autocast.policy(metas.name_of(target), device) for device, (on, _) in modes.items())
+
+
+def _takes_objects(m: Machine, args: Sequence[Value]) -> bool:
+    """Whether a Python function gets what a graph cannot hold: its body is evaluated instead."""
+    return any(isinstance(m.realize(arg), (InstanceValue, FunctionValue, NestedFunction, MethodValue)) for arg in args)
 
 
 def _target(fn: Value) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.masked
 import torch.nn.functional
 import torch.special
 
@@ -40,10 +41,14 @@ def _collect() -> dict[Any, str]:
             obj = getattr(space, name)
             if isinstance(obj, (types.BuiltinFunctionType, types.BuiltinMethodType)) and not name.startswith("__"):
                 found[obj] = name
-    for module in (torch, torch.nn.functional, torch.functional, torch.special, torch.linalg, torch.fft):
+    for module in (torch, torch.nn.functional, torch.functional, torch.special, torch.linalg, torch.fft, torch.masked):
         for name, obj in vars(module).items():
             home = getattr(obj, "__module__", None)
-            is_python = isinstance(obj, types.FunctionType) and home in ("torch.nn.functional", "torch.functional")
+            is_python = isinstance(obj, types.FunctionType) and home in (
+                "torch.nn.functional",
+                "torch.functional",
+                "torch.masked._ops",
+            )
             is_c = isinstance(obj, types.BuiltinFunctionType) and module is not torch
             if (is_python or is_c) and not name.startswith("_"):
                 found[obj] = name

@@ -70,12 +70,28 @@ SWITCHES = frozenset({
 })  # fmt: skip
 
 
-def modes() -> tuple[Any, ...]:
-    return torch.is_grad_enabled(), nesting(), *current_autocast()
+# What sets the state that random numbers are made from.
+SEEDS = frozenset({torch.manual_seed, torch.seed, torch.set_rng_state})
+
+
+def modes(random: bool) -> tuple[Any, ...]:
+    """What `restore` needs. random: with the random state."""
+    return _random_state() if random else None, torch.is_grad_enabled(), nesting(), *current_autocast()
+
+
+_cuda: Any = torch.cuda
+
+
+def _random_state() -> tuple[Any, ...]:
+    return torch.get_rng_state(), torch.cuda.get_rng_state_all() if _cuda.is_initialized() else None
 
 
 def restore(kept: tuple[Any, ...]) -> None:
-    grad, depth, *devices, cache = kept
+    random, grad, depth, *devices, cache = kept
+    if random is not None:
+        torch.set_rng_state(random[0])
+        if random[1] is not None:
+            torch.cuda.set_rng_state_all(random[1])
     torch._C._set_grad_enabled(grad)
     for name, (enabled, dtype) in zip(DEVICES, devices, strict=True):
         torch.set_autocast_enabled(name, enabled)

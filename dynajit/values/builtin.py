@@ -20,6 +20,10 @@ from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.wrap import kind, rule
 
 
+def _overloads(packet: Any) -> list[str]:
+    return list(packet.overloads())
+
+
 @dataclass(frozen=True, eq=False)
 class BuiltinValue(Value):
     """A builtin function, a method descriptor, a torch operator: known by identity."""
@@ -45,6 +49,9 @@ class BuiltinValue(Value):
     def getattr(self, m: Tracer, name: str) -> Value:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return m.constant(getattr(self.fn, name))
+        if isinstance(self.fn, torch._ops.OpOverloadPacket) and name in _overloads(self.fn):
+            overload = getattr(self.fn, name)
+            return m.wrap(overload, Known(overload))
         self.missing(f"attribute {name!r}")
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:

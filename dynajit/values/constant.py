@@ -49,6 +49,8 @@ class Constant(Value):
     def identity(self) -> Any:
         if self.value is None or isinstance(self.value, (bool, enum.Enum)) or self.value in (Ellipsis, NotImplemented):
             return ("is", id(self.value))
+        if is_typing(self.value):
+            return ("is", id(self.value))
         if isinstance(self.value, (torch.dtype, torch.layout, torch.memory_format)):
             return ("is", id(self.value))
         return None
@@ -66,7 +68,7 @@ class Constant(Value):
             if callable(found):
                 return ConstantMethod(value, name)
             return m.constant(found)
-        if isinstance(value, TRUSTED):
+        if isinstance(value, TRUSTED) or is_typing(value):
             try:
                 found = getattr(value, name)
             except AttributeError as error:
@@ -126,9 +128,14 @@ class ConstantMethod(Value):
         emit.load_const(getattr(self.owner, self.name))
 
 
+def is_typing(obj: Any) -> bool:
+    """Whether an object is one that only annotations are made of: `list[int]`, `int | None`, `typing.Union`."""
+    return type(obj) in (types.GenericAlias, types.UnionType) or type(obj).__module__ == "typing"
+
+
 def is_plain(obj: Any) -> bool:
     """Whether an object is immutable and modelled as a constant, containers included."""
-    if type(obj) in PLAIN or isinstance(obj, (enum.Enum, np.generic)):
+    if type(obj) in PLAIN or isinstance(obj, (enum.Enum, np.generic)) or is_typing(obj):
         return True
     if type(obj) in (tuple, frozenset, torch.Size):
         return all(map(is_plain, obj))
@@ -198,6 +205,12 @@ def wrap_slice(m: Tracer, obj: slice, source: Source) -> Value:
     if all(isinstance(part, Constant) for part in parts):
         return Constant(obj, source=source)
     return SliceValue(tuple(parts), source=source)
+
+
+@rule(13, is_typing)
+def wrap_typing(m: Tracer, obj: Any, source: Source) -> Value:
+    m.guard(source, "IS", obj)
+    return Constant(obj, source=source)
 
 
 @rule(12, lambda obj: isinstance(obj, np.generic))

@@ -49,6 +49,11 @@ class Heap:
             else:
                 self._now[key] = contents
 
+    def changed_since(self, mark: int) -> bool:
+        """Whether an object that existed at `mark` has changed."""
+        made = {key for key, old in self._journal[mark:] if old is _ABSENT and key not in self._initial}
+        return any(key not in made for key, old in self._journal[mark:] if old is not _ABSENT)
+
     def initial(self, key: int) -> Any:
         """What an existing object contained when it was first seen."""
         return self._initial[key]

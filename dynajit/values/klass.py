@@ -85,6 +85,11 @@ class ClassValue(Value):
             m.throw(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
         return bind_to_class(m, self, found, name)
 
+    def getitem(self, m: Tracer, key: Value) -> Value:
+        if self.cls in (list, dict, tuple, set, frozenset, type):  # a type that is only written down
+            return m.folded(types.GenericAlias, [self, key], {})
+        self.missing("subscript")
+
     def reload(self, emit: Emitter) -> None:
         emit.load_const(self.cls)
 

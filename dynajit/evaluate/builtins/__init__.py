@@ -1,6 +1,7 @@
 """What calls of builtins and of known library functions do, in themed files. Importing fills the table."""
 
 from dynajit.evaluate.builtins import (
+    autograd,
     checks,
     containers,
     copying,
@@ -14,6 +15,7 @@ from dynajit.evaluate.builtins import (
 )
 
 __all__ = [
+    "autograd",
     "checks",
     "containers",
     "copying",

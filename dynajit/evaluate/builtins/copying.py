@@ -53,6 +53,8 @@ def _deep(m: Machine, value: Value, memo: dict[Any, Value]) -> Value:
         return value
     if isinstance(value, TupleValue):
         return TupleValue(tuple(_deep(m, item, memo) for item in value.items), value.cls)
+    if isinstance(value, InstanceDict):
+        return _deep(m, value.copied(m), memo)
     if not isinstance(value, Handle):
         raise GraphBreak(reasons.OPAQUE_CALL, f"copy.deepcopy of {value.describe()}")
     known = memo.get(value.key)

@@ -234,13 +234,13 @@ def amp_definitely_not_available(m: Machine) -> Value:
 # ---- random numbers: the state is that of the moment when the graph runs ----
 @builtin(torch.manual_seed)
 def manual_seed(m: Machine, seed: Value) -> Value:
-    node = m.record_effect(torch.manual_seed, (seed,), writes=True)
+    node = m.record_effect(torch.manual_seed, (seed,))
     return UnknownValue(node, torch.Generator, reasons.GLOBAL_STATE, "torch.manual_seed")
 
 
 @builtin(torch.seed)
 def seed(m: Machine) -> Value:
-    return UnknownValue(m.record_effect(torch.seed, (), writes=True), int, reasons.GLOBAL_STATE, "torch.seed")
+    return UnknownValue(m.record_effect(torch.seed, ()), int, reasons.GLOBAL_STATE, "torch.seed")
 
 
 @builtin(torch.initial_seed)
@@ -258,4 +258,4 @@ def get_rng_state(m: Machine) -> Value:
 
 @builtin(torch.set_rng_state)
 def set_rng_state(m: Machine, state: Value) -> None:
-    m.record_effect(torch.set_rng_state, (state,), writes=True)
+    m.record_effect(torch.set_rng_state, (state,))
