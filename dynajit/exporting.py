@@ -22,7 +22,7 @@ from dynajit.records import CacheEntry, record_of
 
 
 class Exported(NamedTuple):
-    """graph_module: takes the function's arguments and returns what it returned. guards: in words, when that is right."""
+    """graph_module: takes the function's arguments, returns what it returned. guards: in words, when that is right."""
 
     graph_module: fx.GraphModule
     guards: tuple[str, ...]

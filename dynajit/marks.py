@@ -1,4 +1,4 @@
-"""What the user has declared of sizes (they may change, or never do) and of functions (how their calls are captured)."""
+"""What the user has declared: of sizes, that they change or never do; of functions, how calls are captured."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def function_mark(target: Any) -> str | None:
 def assume_constant_result(fn: F) -> F:
     """Call `fn` once, while a call of it is captured, and take what it returns for constant from then on.
 
-    It is given the arguments of this call; tensors that the graph computes are computed for it. Nothing is guarded: that
-    the result stays right is on you.
+    It is given the arguments of this call; tensors that the graph computes are computed for it. Nothing is guarded:
+    that the result stays right is on you.
     """
     mark_function(fn, CONSTANT)
     return fn

@@ -14,7 +14,7 @@ import torch
 from dynajit import reasons
 from dynajit.bytecode import Instr, python
 from dynajit.errors import GraphBreak, Raised, Skip
-from dynajit.evaluate import calls, inlining, iteration, operators, recording, sizes
+from dynajit.evaluate import calls, inlining, iteration, operators, polyfills, recording, sizes
 from dynajit.evaluate.op import OPS
 from dynajit.evaluate.plan import Plan
 from dynajit.evaluate.program import program_of
@@ -210,7 +210,7 @@ class Machine:
                     return result
                 frame.at = labels[self.jump] if self.jump is not None else frame.at + 1
         except GraphBreak as error:
-            if error.where is None:
+            if error.where is None and frame.program.code.filename != polyfills.__file__:
                 error.where = (frame.program.code.filename, frame.instr.position.line or 0)
             raise
         finally:

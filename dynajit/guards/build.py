@@ -147,6 +147,7 @@ KINDS: dict[str, Callable[[_Builder, Guard], None]] = {
     "STATE": _plain(frame.STATE),
     "TENSOR": _tensor,
     "SET_EQUALS": _set_equals,
+    "OBJECTS": _set_equals,
     "RELATION": _relation,
     "ITEM_ABSENT": _item_absent,
     "INSTANCE_ABSENT": _instance_absent,

@@ -61,6 +61,8 @@ def words(guard: Guard) -> str:
             return f"the keys of {source} are {_short(list(expected))}"
         case "SET_EQUALS":
             return f"{source} == {_short(set(expected))}"
+        case "OBJECTS":
+            return f"{source} is ({', '.join(_name(item) for item in expected)})"
         case "RELATION":
             text = expected.text
             for root in expected.roots:

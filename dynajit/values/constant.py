@@ -85,7 +85,7 @@ class Constant(Value):
         self.missing(f"attribute {name!r}")
 
     def getitem(self, m: Tracer, key: Value) -> Value:
-        if isinstance(self.value, (str, bytes, range)):
+        if isinstance(self.value, (str, bytes, range)) or is_typing(self.value):
             return fold(m, lambda v, k: v[k], [self, key])
         self.missing("subscript")
 
@@ -193,9 +193,38 @@ def wrap_constant(m: Tracer, obj: Any, source: Source) -> Value:
 @kind(range, frozenset)
 def wrap_frozen(m: Tracer, obj: Any, source: Source) -> Value:
     if isinstance(obj, frozenset) and not is_plain(obj):
-        raise GraphBreak(reasons.UNKNOWN_OBJECT, f"a frozenset in {source.text}")
+        m.guard(source, "IS", obj)
+        return KnownSet(obj, source=source)
     m.guard(source, "EQUALS", obj)
     return Constant(obj, source=source)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSet(Value):
+    """A frozenset that holds other objects than constants. Only what is told by identity can be looked for."""
+
+    obj: frozenset[Any]
+
+    kind = "frozenset"
+
+    def python_type(self) -> type:
+        return frozenset
+
+    def length(self, m: Tracer) -> int:
+        return len(self.obj)
+
+    def truth(self, m: Tracer) -> bool:
+        return bool(self.obj)
+
+    def contains(self, m: Tracer, item: Value) -> bool:
+        item = m.realize(item)
+        known = item.identity()
+        if known is not None and known[0] == "object":
+            return any(id(element) == known[1] for element in self.obj)
+        return plain(m, item) in self.obj
+
+    def iterate(self, m: Tracer) -> Value:
+        self.missing("iteration")
 
 
 @kind(slice)

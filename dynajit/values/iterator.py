@@ -195,6 +195,23 @@ class GeneratorValue(Iterator):
         raise GraphBreak(reasons.ASYNC, f"the generator {self.name}")
 
 
+@dataclass(frozen=True, eq=False)
+class LibraryIterator(Iterator):
+    """An iterator of a library class that is evaluated as a generator. Its key is that of the generator."""
+
+    generator: GeneratorValue
+    cls: type
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def next(self, m: Tracer) -> Value | None:
+        return self.generator.next(m)
+
+    def reload(self, emit: Emitter) -> None:
+        raise GraphBreak(reasons.ASYNC, f"a {self.cls.__name__}")
+
+
 @dataclass(frozen=True)
 class Ended:
     """Contents of a generator that has ended: the value that it returned."""

@@ -10,8 +10,9 @@ from typing import Any
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.frame import MISSING
-from dynajit.source import ClassAttr, Known, Source
+from dynajit.source import Call, ClassAttr, Known, Source
 from dynajit.values.base import Emitter, Tracer, Value
+from dynajit.values.constant import fold
 from dynajit.values.function import FunctionValue, MethodValue
 from dynajit.values.wrap import rule
 
@@ -74,6 +75,11 @@ class ClassValue(Value):
         cls = self.cls
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return m.constant(getattr(cls, name))
+        if name in ("__mro__", "__bases__"):
+            classes = getattr(cls, name)
+            if is_mutable(cls):
+                m.guard(Call(Known(cls), _mro if name == "__mro__" else _bases), "OBJECTS", classes)
+            return m.constant(classes)
         if type(cls) is not type and _find(type(cls), name) is not MISSING and name != "__call__":
             meta = _find(type(cls), name)
             if not hasattr(type, name) and not isinstance(meta, types.FunctionType):
@@ -86,12 +92,20 @@ class ClassValue(Value):
         return bind_to_class(m, self, found, name)
 
     def getitem(self, m: Tracer, key: Value) -> Value:
-        if self.cls in (list, dict, tuple, set, frozenset, type):  # a type that is only written down
-            return m.folded(types.GenericAlias, [self, key], {})
-        self.missing("subscript")
+        if _find(self.cls, "__class_getitem__") is MISSING or is_mutable(self.cls):
+            self.missing("subscript")
+        return fold(m, lambda cls, item: cls[item], [self, key])  # an annotation such as list[int]
 
     def reload(self, emit: Emitter) -> None:
         emit.load_const(self.cls)
+
+
+def _mro(cls: type) -> tuple[type, ...]:
+    return cls.__mro__
+
+
+def _bases(cls: type) -> tuple[type, ...]:
+    return cls.__bases__
 
 
 def is_data(obj: Any) -> bool:

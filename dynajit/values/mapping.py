@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import nn
+
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import Attr, Item, Source
+from dynajit.source import Attr, Item, Known, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import Constant, is_plain, plain
 from dynajit.values.sequence import TupleValue
@@ -26,6 +29,9 @@ class _ByIdentity:
     identity: Any
 
 
+_IDENTITY_KEYS = frozenset({"tensor", "class", "function", "builtin", "module", "nn.Module"})
+
+
 def hashable(m: Tracer, key: Value) -> Any:
     """What tells keys apart as Python's hash and == would."""
     key = m.specialise(m.realize(key))
@@ -33,7 +39,7 @@ def hashable(m: Tracer, key: Value) -> Any:
         if isinstance(key, (DictValue,)) or key.kind in ("list", "set", "dict"):
             m.throw(TypeError, f"unhashable type: '{key.python_type().__name__}'")
         by_identity: Any = object.__hash__
-        if key.python_type().__hash__ is not by_identity and key.kind not in ("tensor", "class", "function"):
+        if key.python_type().__hash__ is not by_identity and key.kind not in _IDENTITY_KEYS:
             raise GraphBreak(reasons.NO_OPERATION, f"{key.describe()} as a key")
         return _ByIdentity(key.identity())
     if isinstance(key, TupleValue):
@@ -339,18 +345,26 @@ def make_dict_iterator(m: Tracer, owner: DictValue, what: str) -> DictIterator:
     return DictIterator(key, what)
 
 
+def _is_key(key: Any) -> bool:
+    """Whether it is a constant, or an object that is told from others by identity."""
+    return is_plain(key) or isinstance(key, _KEYS)
+
+
+_KEYS = (type, torch.Tensor, types.FunctionType, types.BuiltinFunctionType, nn.Module)
+
+
 @kind(dict, OrderedDict, defaultdict)
 def wrap_dict(m: Tracer, obj: dict[Any, Any], source: Source) -> Value:
     known = m.known_handle(obj, source)
     if known is not None:
         return known
     m.guard(source, "TYPE_IS", type(obj))
-    if not all(is_plain(key) or isinstance(key, type) for key in obj):
+    if not all(map(_is_key, obj)):
         raise GraphBreak(reasons.UNKNOWN_OBJECT, f"the keys of {source.text}")
     m.guard(source, "KEYS", tuple(obj))
     contents: Items = {}
     for name, item in obj.items():
-        value_of_key = m.constant(name)
+        value_of_key = m.constant(name) if is_plain(name) else m.realize(m.wrap(name, Known(name)))
         contents[hashable(m, value_of_key)] = (value_of_key, m.wrap(item, Item(source, name)))
     key = m.new_key()
     m.heap.new(key, contents, existing=True)

@@ -68,10 +68,13 @@ class ModuleValue(InstanceValue):
         return None
 
     def setattr(self, m: Tracer, name: str, value: Value) -> None:
-        """`nn.Module.__setattr__` for what needs no registering; a buffer's entry is replaced in `_buffers`."""
         own = raw_attr(self.cls, "__setattr__")
         if own is not nn.Module.__dict__["__setattr__"]:
             return super().setattr(m, name, value)
+        return self.assign(m, name, value)
+
+    def assign(self, m: Tracer, name: str, value: Value) -> None:
+        """`nn.Module.__setattr__` for what needs no registering; a buffer's entry is replaced in `_buffers`."""
         assert self.source is not None
         value = m.realize(value)
         namespace = self.obj.__dict__

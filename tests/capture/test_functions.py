@@ -141,7 +141,7 @@ def what_is_callable(x):
     return x, [callable(v) for v in (3, "a", None, x, len, helper, list, [], lambda: 1, float)]
 
 
-@program(T(3), graphs=1, breaks="DJ-B004 DJ-B008 DJ-B008")
+@program(T(3))
 def iterators_are_not_read_ahead(x):
     it = iter([1, 2, 3, 4])
     first = next(itertools.chain(it, [9]))

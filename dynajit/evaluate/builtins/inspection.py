@@ -18,6 +18,7 @@ from dynajit.errors import GraphBreak, Raised
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
 from dynajit.frame import MISSING
+from dynajit.guards.explain import current
 from dynajit.source import Attr, Known, Source
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, plain
@@ -121,7 +122,15 @@ def callable_(m: Machine, value: Value) -> Value:
 
 @builtin(id)
 def id_(m: Machine, value: Value) -> Value:
-    raise GraphBreak(reasons.NO_OPERATION, "id()")
+    """The object must be this very one again."""
+    known = value.identity()
+    if known is not None and known[0] in ("object", "is"):
+        return Constant(known[1])
+    if value.source is None or isinstance(value, Constant):
+        raise GraphBreak(reasons.NO_OPERATION, "id()")
+    found = current(value.source, m.function, tuple(m.args))
+    m.guard(value.source, "IS", found)
+    return Constant(id(found))
 
 
 @builtin(super)
@@ -226,7 +235,7 @@ def object_getattribute(m: Machine, owner: Value, name: Value) -> Value:
 @builtin(nn.Module.__setattr__)
 def module_setattr(m: Machine, owner: Value, name: Value, value: Value) -> None:
     if isinstance(owner, ModuleValue):
-        owner.setattr(m, plain(m, name), value)
+        owner.assign(m, plain(m, name), value)
     else:  # made inside
         m.inline(_SETATTR, [owner, name, value], {})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
@@ -103,43 +102,3 @@ def reduce(m: Machine, function: Value, values: Value, *start: Value) -> Value:
 @builtin(functools.partial)
 def partial(m: Machine, function: Value, *args: Value, **kwargs: Value) -> Value:
     return PartialValue(function, args, dict(kwargs))
-
-
-def _only_containers(name: str, iterables: tuple[Value, ...]) -> None:
-    """An iterator must not be read ahead: others may read it, too."""
-    for values in iterables:
-        if values.kind in ("iterator", "generator", "instance"):
-            raise GraphBreak(reasons.NO_OPERATION, f"{name}() of {values.describe()}")
-
-
-@builtin(itertools.chain)
-def chain(m: Machine, *iterables: Value) -> Value:
-    _only_containers("chain", iterables)
-    return m.iterate(TupleValue(tuple(item for it in iterables for item in m.unpack(it))))
-
-
-@builtin(itertools.product)
-def product(m: Machine, *iterables: Value, repeat: Value | None = None) -> Value:
-    pools = [m.unpack(it) for it in iterables] * (plain(m, repeat) if repeat is not None else 1)
-    return m.iterate(TupleValue(tuple(TupleValue(items) for items in itertools.product(*pools))))
-
-
-@builtin(itertools.islice)
-def islice(m: Machine, iterable: Value, *bounds: Value) -> Value:
-    _only_containers("islice", (iterable,))
-    stop = [plain(m, bound) for bound in bounds]
-    iterator = m.iterate(iterable)
-    items: list[Value] = []
-    last = stop[0] if len(stop) == 1 else stop[1]
-    if last is None:
-        raise GraphBreak(reasons.NO_OPERATION, "islice() without an end")
-    while len(items) < last and (item := m.next(iterator)) is not None:
-        items.append(item)
-    return m.iterate(TupleValue(tuple(itertools.islice(items, *stop))))
-
-
-@builtin(itertools.repeat)
-def repeat(m: Machine, value: Value, times: Value | None = None) -> Value:
-    if times is None:
-        raise GraphBreak(reasons.NO_OPERATION, "itertools.repeat without an end")
-    return m.iterate(TupleValue((value,) * max(0, plain(m, times))))

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 import torch._jit_internal
+import torch.fx._symbolic_trace
+import torch.onnx
 import torch.overrides
 import torch.utils.checkpoint
 
@@ -33,6 +35,8 @@ _answer(
     getattr(torch.jit, "is_tracing"),  # noqa: B009 (not exported, for mypy)
     torch._C._is_tracing,
     torch.compiler.is_exporting,
+    torch.onnx.is_in_onnx_export,
+    torch.fx._symbolic_trace.is_fx_tracing,
     torch.overrides.has_torch_function,
     torch.overrides.has_torch_function_unary,
     torch.overrides.has_torch_function_variadic,
@@ -259,3 +263,8 @@ def get_rng_state(m: Machine) -> Value:
 @builtin(torch.set_rng_state)
 def set_rng_state(m: Machine, state: Value) -> None:
     m.record_effect(torch.set_rng_state, (state,))
+
+
+@builtin(torch.jit.annotate)
+def annotate(m: Machine, kind: Value, value: Value) -> Value:
+    return value

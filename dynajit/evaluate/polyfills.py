@@ -1,0 +1,150 @@
+# ruff: noqa: UP028, B007 - written for the evaluator: every step is an instruction that it follows
+"""What functions of itertools do, written as generators that the evaluator can follow (Modules/itertoolsmodule.c).
+
+They are evaluated, never called: lazily, item by item, as the originals work.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+
+def chain(*iterables: Iterable[Any]) -> Iterator[Any]:
+    for iterable in iterables:
+        for item in iterable:
+            yield item
+
+
+def chain_from_iterable(iterables: Iterable[Iterable[Any]]) -> Iterator[Any]:
+    for iterable in iterables:
+        for item in iterable:
+            yield item
+
+
+def islice(iterable: Iterable[Any], start: int, stop: int | None, step: int) -> Iterator[Any]:
+    iterator = iter(iterable)
+    count, wanted = 0, start
+    while True:
+        while count < wanted:
+            for _ in iterator:
+                break
+            else:
+                return
+            count += 1
+        if stop is not None and count >= stop:
+            return
+        for item in iterator:
+            break
+        else:
+            return
+        count += 1
+        wanted += step
+        if stop is not None and wanted > stop:
+            wanted = stop
+        yield item
+
+
+def repeat(value: Any) -> Iterator[Any]:
+    while True:
+        yield value
+
+
+def count(start: Any = 0, step: Any = 1) -> Iterator[Any]:
+    while True:
+        yield start
+        start = start + step
+
+
+def cycle(iterable: Iterable[Any]) -> Iterator[Any]:
+    seen = []
+    for item in iterable:
+        yield item
+        seen.append(item)
+    while seen:
+        for item in seen:
+            yield item
+
+
+def takewhile(predicate: Callable[[Any], Any], iterable: Iterable[Any]) -> Iterator[Any]:
+    for item in iterable:
+        if not predicate(item):
+            return
+        yield item
+
+
+def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any]) -> Iterator[Any]:
+    iterator = iter(iterable)
+    for item in iterator:
+        if not predicate(item):
+            yield item
+            break
+    for item in iterator:
+        yield item
+
+
+def filterfalse(predicate: Callable[[Any], Any] | None, iterable: Iterable[Any]) -> Iterator[Any]:
+    for item in iterable:
+        if not (item if predicate is None else predicate(item)):
+            yield item
+
+
+def starmap(function: Callable[..., Any], iterable: Iterable[Iterable[Any]]) -> Iterator[Any]:
+    for args in iterable:
+        yield function(*args)
+
+
+def accumulate(
+    iterable: Iterable[Any], function: Callable[[Any, Any], Any] | None = None, initial: Any = None
+) -> Iterator[Any]:
+    join = operator.add if function is None else function
+    iterator = iter(iterable)
+    total = initial
+    if initial is None:
+        for item in iterator:
+            total = item
+            break
+        else:
+            return
+    yield total
+    for item in iterator:
+        total = join(total, item)
+        yield total
+
+
+def compress(data: Iterable[Any], selectors: Iterable[Any]) -> Iterator[Any]:
+    for item, chosen in zip(data, selectors):  # noqa: B905 - the shorter one ends it
+        if chosen:
+            yield item
+
+
+def pairwise(iterable: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    iterator = iter(iterable)
+    for first in iterator:
+        break
+    else:
+        return
+    for second in iterator:
+        yield first, second
+        first = second
+
+
+def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[tuple[Any, ...]]:
+    iterators: list[Any] = [iter(iterable) for iterable in iterables]
+    left = len(iterators)
+    while left:
+        row = []
+        for place in range(len(iterators)):
+            item = fillvalue
+            if iterators[place] is not None:
+                for item in iterators[place]:
+                    break
+                else:
+                    item = fillvalue
+                    left -= 1
+                    iterators[place] = None
+                    if not left:
+                        return
+            row.append(item)
+        yield tuple(row)
