@@ -190,12 +190,16 @@ def _capture(
 ) -> tuple[Trace, body.Draft]:
     """Evaluate the frame. A value that cannot be made again moves the break to where it was made."""
     force: set[int] = set()
+    chains = True
     plan = _plan(func, options, program, record)
     for _ in range(MAX_RETRIES):
-        trace = _evaluate(func, args, plan, frozenset(force), options)
+        trace = _evaluate(func, args, plan, frozenset(force), options, chains)
         try:
             return trace, body.draft(func, program, trace)
         except NotRebuildable as error:
+            if isinstance(trace.end, Broke) and trace.end.chain:
+                chains = False  # what the inlined functions hold cannot be rebuilt: break before the call
+                continue
             at = trace.born.get(error.key) if error.key is not None else None
             if at is None or at in force:
                 raise Skip(reasons.NO_OPERATION, f"rebuilding {error.detail}") from None
@@ -214,12 +218,12 @@ def _plan(func: FunctionType, options: Options, program: Program, record: Record
 
 
 def _evaluate(
-    func: FunctionType, args: tuple[Any, ...], plan: Plan, force_break: frozenset[int], options: Options
+    func: FunctionType, args: tuple[Any, ...], plan: Plan, force_break: frozenset[int], options: Options, chains: bool
 ) -> Trace:
     """One evaluation with which the plan agrees."""
     while True:
         machine = Machine(func, args, force_break=force_break, mark_of=function_mark, plan=plan,
-                          unbacked_sizes=options.fullgraph)  # fmt: skip
+                          unbacked_sizes=options.fullgraph, chains=chains)  # fmt: skip
         try:
             return machine.run()
         except Replan:

@@ -24,6 +24,7 @@ class GraphBreak(Exception):
         self.detail = detail
         self.needs = needs
         self.where: tuple[str, int] | None = None  # (filename, line) of the innermost inlined frame
+        self.frames: list[Any] = []  # those that were being evaluated, innermost first
 
     def __str__(self) -> str:
         return f"{self.reason.title}: {self.detail}" if self.detail else self.reason.title

@@ -11,6 +11,7 @@ from dynajit.guards.guard import Guard
 from dynajit.reasons import Reason
 from dynajit.source import Source
 from dynajit.values.base import Value
+from dynajit.values.function import Callee
 from dynajit.values.heap import Heap
 
 
@@ -19,11 +20,33 @@ class Returned:
     value: Value
 
 
+@dataclass(frozen=True, eq=False)
+class Continuation(Value):
+    """Stands on a stack for what goes on inside the next link of a chain."""
+
+    kind = "continuation"
+
+
+CONTINUATION = Continuation()
+
+
+@dataclass(frozen=True)
+class Link:
+    """An inlined function that was being evaluated: it goes on at `body[at]`, with this stack and these locals."""
+
+    program: Any
+    at: int
+    stack: tuple[Value, ...]
+    locals: Mapping[str, Value]
+    callee: Callee
+
+
 @dataclass(frozen=True)
 class Broke:
     """The instruction `body[at]` must run in Python, with this stack and these locals.
 
-    again: it is evaluated again instead, now that the graph's results are there.
+    again: it is evaluated again instead, now that the graph's results are there. chain: the inlined functions,
+    outermost first, in which the graph really broke; the instruction is then a call that goes on in the first of them.
     """
 
     at: int
@@ -34,6 +57,7 @@ class Broke:
     position: Position
     where: tuple[str, int] | None = None
     again: bool = False
+    chain: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True)

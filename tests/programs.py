@@ -80,7 +80,7 @@ def captured(fn: Callable[..., Any], seen: list[events.Event], backend: str) -> 
         try:
             yield dynajit.compile(fn, backend=backend)
         finally:
-            dynajit.reset(fn)
+            dynajit.reset()
             assert not frame.evaluator_installed()
 
 

@@ -39,7 +39,7 @@ LAYERS = [  # a module may import from the lines above its own; names on one lin
     "__init__",
 ]
 RANK = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}
-CAPTURE = frozenset({"bytecode", "frame", "source", "symbol", "guards", "values", "trace", "graph", "evaluate", "rewrite"})
+CAPTURE = frozenset("bytecode frame source symbol guards values trace graph evaluate rewrite".split())
 LOWERING = frozenset({"lower", "schedule", "codegen", "runtime", "backends"})
 WITHOUT_TORCH = frozenset({"bytecode", "frame", "caching"})
 PUBLIC = {"dynajit", *(f"dynajit.{name}" for name in ("events", "report", "reasons", "errors", "options"))}

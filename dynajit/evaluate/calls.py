@@ -21,6 +21,8 @@ from dynajit.values.constant import UNKNOWN, Constant, as_plain, is_plain
 from dynajit.values.function import FunctionValue, MethodValue, NestedFunction
 from dynajit.values.instance import InstanceValue
 from dynajit.values.klass import ClassValue
+from dynajit.values.module import ModuleValue
+from dynajit.values.partial import PartialValue
 from dynajit.values.tensor import TensorValue, call_tensor_method
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def builtin(*functions: Any) -> Callable[[F], F]:
 
 def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     fn = _enabled(m, m.realize(fn))
+    m.direct = m.direct and isinstance(fn, _RETURN_AS_THEY_ARE)
     target = _target(fn)
     if target is None:
         return fn.call(m, args, kwargs)
@@ -64,6 +67,10 @@ def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Valu
     if isinstance(fn, ClassValue):
         return construction.construct(m, fn.cls, args, kwargs)
     return fn.call(m, args, kwargs)
+
+
+# Kinds whose call returns what the Python function behind it returns.
+_RETURN_AS_THEY_ARE = (FunctionValue, NestedFunction, MethodValue, ModuleValue, InstanceValue, PartialValue)
 
 
 def _run_marked(
@@ -137,6 +144,7 @@ def _row(target: Any) -> Callable[..., Any] | None:
 def _run_row(
     m: Machine, row: Callable[..., Any], fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
+    m.direct = False
     values = [m.realize(arg) for arg in args]
     named = {name: m.realize(value) for name, value in kwargs.items()}
     try:

@@ -48,6 +48,7 @@ def inline(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Va
     if args and isinstance(args[0], ModuleValue) and args[0].source is not None:
         frame.module = args[0].source.text
     m.inlined.setdefault(id(code), code)
+    frame.direct, m.direct = m.direct, False
     if code.co_flags & inspect.CO_GENERATOR:
         return _make_generator(m, frame)
     return m.run_frame(frame)

@@ -18,13 +18,14 @@ from dynajit.evaluate import calls, inlining, iteration, operators, polyfills, r
 from dynajit.evaluate.op import OPS
 from dynajit.evaluate.plan import Plan
 from dynajit.evaluate.program import program_of
+from dynajit.evaluate.skip import is_library
 from dynajit.evaluate.state import Frame, Mark
 from dynajit.evaluate.unsupported import UNSUPPORTED
 from dynajit.graph.recorder import Origin, Recorder
 from dynajit.guards.guard import Guard
 from dynajit.source import FreeCell, Globals, Item, Known, Local, Source
 from dynajit.symbol import Root, Symbol
-from dynajit.trace import Broke, Returned, Trace
+from dynajit.trace import CONTINUATION, Broke, Link, Returned, Trace
 from dynajit.values import ambient
 from dynajit.values.base import NULL, Handle, Lazy, Value
 from dynajit.values.builtin import NamespaceValue
@@ -38,6 +39,7 @@ from dynajit.values.tensor import TensorValue
 from dynajit.values.wrap import wrap
 
 MAX_DEPTH = 60
+MAX_CHAIN = 8  # frames that a break may go on in
 PATIENCE = 30_000  # instructions without a tensor operation before a frame is left to Python
 
 
@@ -53,10 +55,13 @@ class Machine:
         mark_of: Callable[[Any], str | None] = lambda obj: None,
         plan: Plan | None = None,
         unbacked_sizes: bool = False,
+        chains: bool = True,
     ) -> None:
         self.function = function
         self.args = args
         self.unbacked_sizes = unbacked_sizes
+        self.chains = chains
+        self.direct = False  # whether the call at hand is one whose result the instruction returns as it is
         self.plan = plan if plan is not None else Plan()
         self.force_break = force_break
         self.mark_of = mark_of
@@ -148,6 +153,7 @@ class Machine:
             kwdefaults={}, closure=(), qualname=function.__qualname__,
         )  # fmt: skip
         frame = Frame(program, callee)
+        frame.direct = True
         for slot, (name, obj) in enumerate(zip(function.__code__.co_varnames, self.args, strict=False)):
             frame.locals[name] = Lazy(obj, source=Local(name, slot))
         return frame
@@ -157,25 +163,68 @@ class Machine:
         assert mark is not None
         instr = frame.program.body[mark.at]
         assert isinstance(instr, Instr)
+        frames = self._chain(mark, error)
+        if frames:
+            return self._break_inside(frames, error)
         if mark.handled or instr.op == "RERAISE":  # the exception exists only here: go back to before it was raised
             assert self._calm is not None
             mark = self._calm
             instr = frame.program.body[mark.at]
             assert isinstance(instr, Instr)
         again = error.needs is not None and error.needs in self.recorder.nodes[: mark.nodes]
-        self.heap.roll_back(mark.heap)
-        self.recorder.roll_back(mark.nodes)
-        for guard in self.guards[mark.guards :]:
-            self._guard_keys.discard(_guard_key(guard.source, guard.kind, guard.expected, guard.name))
-        del self.guards[mark.guards :]
-        if torch.is_grad_enabled() != mark.grad_mode:
-            torch._C._set_grad_enabled(mark.grad_mode)
+        self._go_back(mark.heap, mark.nodes, mark.guards, mark.grad_mode)
         local = frame.locals if mark.locals is None else mark.locals
         cells = {name: cell for name, cell in frame.cells.items() if name not in frame.program.code.freevars}
         return Broke(
             at=mark.at, stack=mark.stack, locals={**dict(local), **cells}, reason=error.reason, detail=error.detail,
             position=instr.position, where=error.where, again=again,
         )  # fmt: skip
+
+    def _go_back(self, heap: int, nodes: int, guards: int, grad_mode: bool) -> None:
+        """Undo everything since these lengths."""
+        self.heap.roll_back(heap)
+        self.recorder.roll_back(nodes)
+        for guard in self.guards[guards:]:
+            self._guard_keys.discard(_guard_key(guard.source, guard.kind, guard.expected, guard.name))
+        del self.guards[guards:]
+        if torch.is_grad_enabled() != grad_mode:
+            torch._C._set_grad_enabled(grad_mode)
+
+    def _chain(self, mark: Mark, error: GraphBreak) -> list[Frame]:
+        """Root and inlined frames, outermost first, if they can be gone on with where the graph broke.
+
+        That is worth it when something was captured inside.
+        """
+        frames = error.frames[::-1]
+        if not self.chains or not 2 <= len(frames) <= MAX_CHAIN or frames[-1].mark[1] <= mark.nodes:
+            return []
+        for frame in frames:
+            if not frame.direct or frame.generator or frame.handled or frame.instr.op == "RERAISE":
+                return []
+            if frame is not frames[0] and is_library(frame.program.original):
+                return []
+        calls_ = all(frame.instr.op in ("CALL", "CALL_FUNCTION_EX") for frame in frames[:-1])
+        return frames if calls_ else []
+
+    def _break_inside(self, frames: list[Frame], error: GraphBreak) -> Broke:
+        """The call in the root frame goes on inside."""
+        self._go_back(*frames[-1].mark)
+        root, *inlined = frames
+        links = [self._link(frame, frame is inlined[-1]) for frame in inlined]
+        whole = self._link(root, innermost=False)
+        return Broke(
+            at=whole.at, stack=whole.stack, locals=whole.locals, reason=error.reason, detail=error.detail,
+            position=root.instr.position, where=error.where, chain=tuple(links),
+        )  # fmt: skip
+
+    def _link(self, frame: Frame, innermost: bool) -> Link:
+        freevars = frame.program.code.freevars
+        cells = {name: self.realize(cell) for name, cell in zip(freevars, frame.callee.closure, strict=False)}
+        stack = tuple(frame.stack) if innermost else _calling_continuation(frame)
+        names = {**frame.locals, **cells, **frame.cells}
+        if not frame.callee.closure:  # the root frame
+            names = {name: value for name, value in names.items() if name not in freevars}
+        return Link(frame.program, frame.at, stack, names, frame.callee)
 
     def run_frame(self, frame: Frame) -> Value:
         """The value that the frame returns, or (with `frame.yielded`) yields."""
@@ -192,6 +241,8 @@ class Machine:
                 if not isinstance(instr, Instr):
                     frame.at += 1
                     continue
+                if frame.direct:
+                    frame.mark = (self.heap.mark, self.recorder.mark, len(self.guards), torch.is_grad_enabled())
                 if root:
                     self._mark = self._take_mark(frame)
                     if frame.at in self.force_break:
@@ -210,6 +261,7 @@ class Machine:
                     return result
                 frame.at = labels[self.jump] if self.jump is not None else frame.at + 1
         except GraphBreak as error:
+            error.frames.append(frame)
             if error.where is None and frame.program.code.filename != polyfills.__file__:
                 error.where = (frame.program.code.filename, frame.instr.position.line or 0)
             raise
@@ -218,6 +270,7 @@ class Machine:
 
     def _step(self, frame: Frame, instr: Instr) -> Any:
         self._count_step()
+        self.direct = False
         found = OPS.get(instr.op)
         if found is None:
             raise GraphBreak(UNSUPPORTED.get(instr.op, reasons.UNSUPPORTED_INSTRUCTION), instr.op)
@@ -491,6 +544,18 @@ class Machine:
         """The builtins that the root function sees (its `__builtins__`)."""
         namespace = self.function.__globals__.get("__builtins__", builtins)
         return namespace if isinstance(namespace, dict) else vars(namespace)
+
+
+def _calling_continuation(frame: Frame) -> tuple[Value, ...]:
+    """The stack before the call instruction at hand, if it called what goes on inside."""
+    instr = frame.instr
+    count = OPS[instr.op].pops(instr)
+    callee: tuple[Value, ...] = (NULL, CONTINUATION) if python.null_first else (CONTINUATION, NULL)
+    if instr.op == "CALL":
+        rest: tuple[Value, ...] = (Constant(None),) * (count - 2)
+    else:
+        rest = (Constant(()), Constant({}))[: count - 2]
+    return (*frame.stack[: len(frame.stack) - count], *callee, *rest)
 
 
 _PROLOGUE = frozenset({"RESUME", "MAKE_CELL", "COPY_FREE_VARS", "RETURN_GENERATOR"})

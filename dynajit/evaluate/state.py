@@ -15,11 +15,13 @@ from dynajit.values.function import Callee
 class Frame:
     """One activation being evaluated. at: the next instruction. handled: exceptions being handled, innermost last.
 
-    module: the path of the `nn.Module` whose method it is, or of the one that calls it.
+    module: the path of the `nn.Module` whose method it is, or of the one that calls it. direct: what it returns is what
+    a call instruction of its caller returns, and so up to the root frame. mark: lengths of heap journal, graph and
+    guards before the instruction at hand, and the grad mode.
     """
 
-    __slots__ = ("at", "callee", "cells", "generator", "handled", "instr", "locals", "module", "program", "stack",
-                 "yielded")  # fmt: skip
+    __slots__ = ("at", "callee", "cells", "direct", "generator", "handled", "instr", "locals", "mark", "module",
+                 "program", "stack", "yielded")  # fmt: skip
 
     def __init__(self, program: Program, callee: Callee) -> None:
         self.program, self.callee = program, callee
@@ -32,6 +34,8 @@ class Frame:
         self.yielded = False
         self.generator = False
         self.module = ""
+        self.direct = False
+        self.mark: tuple[int, int, int, bool] = (0, 0, 0, False)
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ from dynajit.bytecode import emit as short
 from dynajit.bytecode.flow import Bound, arguments, bound, places, reachable, stack_depths, successors
 from dynajit.evaluate.op import OPS
 from dynajit.evaluate.program import Program
+from dynajit.rewrite.continuation import load_continuation
 from dynajit.rewrite.reload import Reload
 from dynajit.rewrite.replay import replay
 from dynajit.rewrite.resume import ResumePoints, hand_over, points_of
 from dynajit.source import Source
-from dynajit.trace import Broke, Returned, Trace
+from dynajit.trace import CONTINUATION, Broke, Returned, Trace
 from dynajit.values.ambient import KEY as AMBIENT
 from dynajit.values.base import NULL, Value
 from dynajit.values.cell import CellValue
@@ -86,7 +87,10 @@ def _restore_frame(program: Program, trace: Trace, end: Broke, emit: Reload) -> 
     wanted, _ = points_of(root).wanted(at, Bound(names, names))
     kept = [name for name in wanted if name in end.locals]
     for value in end.stack:
-        emit.load(value)
+        if value is CONTINUATION:
+            load_continuation(emit, end.chain)
+        else:
+            emit.load(value)
     stores: list[Instr] = []
     for name in kept:
         emit.load(end.locals[name])

@@ -193,11 +193,80 @@ def breaks_inside(x):
     return y * 2
 
 
-@program(T(3), graphs=4, breaks="DJ-B001 DJ-B001")
+@program(T(3), graphs=3, breaks="DJ-B001 DJ-B001")
 def a_break_in_an_inlined_function(x):
+    """What stands before the break in both functions is one graph."""
     x = x * 3
     x = breaks_inside(x)
     return x - 1
+
+
+def calls_what_breaks(x, *more, scale):
+    y = x - 1
+    return breaks_inside(y) * y * scale + more[0]
+
+
+@program(T(3), graphs=4, breaks="DJ-B001 DJ-B001 DJ-B001")
+def a_break_two_functions_deep(x):
+    x, seen = x * 3, [1]
+    y = calls_what_breaks(x, *[x], scale=2)
+    seen.append(2)
+    return y - 1, seen
+
+
+def raises_inside(x):
+    y = x * 2
+    print("before")
+    raise ValueError(f"{len(y)}")
+
+
+@program(T(3), graphs=1, breaks="DJ-B001 DJ-B001 DJ-B009")
+def an_error_behind_a_break_in_an_inlined_function(x):
+    try:
+        return raises_inside(x + 1)
+    except ValueError as error:
+        return x - 1, str(error)
+
+
+@program(T(3), graphs=4, breaks="DJ-B001 DJ-B001 DJ-B001")
+def a_closure_around_a_break(x):
+    count = 0
+
+    def inner(v):
+        nonlocal count
+        count += 1
+        w = v + count
+        print(count)
+        count += 1
+        return w * count
+
+    return inner(inner(x)), count
+
+
+def factorial(x, n):
+    y = x + n
+    if n == 0:
+        print("end")
+        return y
+    return factorial(y, n - 1) * 2
+
+
+@program(T(3), graphs=(2, 3, 4, 5, 6), breaks="DJ-B001 DJ-B001 DJ-B001")
+def a_break_at_the_end_of_a_recursion(x):
+    return factorial(x, 4) + 1
+
+
+@program(T(3), graphs=4, breaks="DJ-B001 DJ-B001 DJ-B001")
+def a_break_in_a_key_function_returns_to_sort(x):
+    values = [3, 1, 2]
+
+    def key(v):
+        t = x * v
+        print("key", v)
+        return -v + 0 * len(t)
+
+    values.sort(key=key)
+    return values, x + 1
 
 
 @program(T(3), graphs=2, breaks="DJ-D002")

@@ -40,8 +40,31 @@ def helper(a, b=2, *c):
 
 
 def noisy(a):
+    b = a * 2
     print("noisy")
-    return a
+    return b - a
+
+
+def nested(a, k=1, *rest, log=()):
+    """Breaks at several depths, with a closure, handlers and a loop alive."""
+    total = a + k
+
+    def inner(v):
+        nonlocal total
+        total = total * 1 + v
+        try:
+            v = noisy(v) + total
+            if k > 2:
+                raise KeyError(k)
+            return v
+        except KeyError:
+            print("caught")
+            return total
+        finally:
+            total = total + 1
+
+    parts = [inner(a + i) for i in range(2)]
+    return parts[0] + parts[1] + total + len(rest)
 
 
 def numbers(n):
@@ -54,9 +77,9 @@ ITERABLES = ["range(3)", "range(1)", "list(xs)", "numbers(3)", "enumerate(xs[:2]
 CONDITIONS = ["x.sum() > {n}", "1 in d", "len(xs) % 2", "not xs", "b.v is y", "n == 3 or n > 1", "{n} > {m}"]
 LINES = ["n = {n}", "xs.append({e})", "print('p', n, len(xs))", "d[1] = {e}", "d[2] = {e}", "b.v = {e}", "x.add_(1)",
          "log.append({n})", "x = x * 0 + {e}", "y = x * 0 + {e}", "y = x * 0 + {e}"]  # fmt: skip
-EXPRESSIONS = ["({e} + {f})", "({e} * {f})", "({e} - {f})", "torch.tanh(x + {n})", "helper({e}, {n})", "noisy({e})",
-               "(x if {c} else {e})", "sum([{n} for q in range(2)])", "xs[{n}]", "b.bump({n}).v",
-               "d.get('k', {n})"]  # fmt: skip
+EXPRESSIONS = ["({e} + {f})", "({e} * {f})", "({e} - {f})", "torch.tanh(x + {n})", "helper({e}, {n})",
+               "noisy({e})", "nested({e}, {n})", "nested({e}, *[1, {n}], log=log)", "(x if {c} else {e})",
+               "sum([{n} for q in range(2)])", "xs[{n}]", "b.bump({n}).v", "d.get('k', {n})"]  # fmt: skip
 BLOCKS = ["if {c}:", "for i0 in {it}:", "try:", "with Manager(log):"]
 
 

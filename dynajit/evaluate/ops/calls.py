@@ -26,6 +26,7 @@ def call(m: Machine, instr: Instr, first: Value, second: Value, *args: Value) ->
     fn, owner = _callable_and_self(m, first, second)
     names = instr.arg[1]
     split = len(args) - len(names)
+    m.direct = m.frame.direct
     return m.call(fn, [*owner, *args[:split]], dict(zip(names, args[split:], strict=True)))
 
 
@@ -38,4 +39,5 @@ def call_function_ex(m: Machine, instr: Instr, first: Value, second: Value, args
         if not isinstance(key, Constant) or not isinstance(key.value, str):
             raise GraphBreak(reasons.NO_OPERATION, "keyword names that are not strings")
         named[key.value] = value
+    m.direct = m.frame.direct
     return m.call(fn, [*owner, *m.unpack(m.realize(args))], named)
