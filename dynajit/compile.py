@@ -426,12 +426,31 @@ def _start_line(program: Program) -> int | None:
 
 
 # ---- when it is compiled again ----
-def observe_frames(what: str, subject: Any, detail: Any) -> None:
-    """The frame hook tells of what it does on its own."""
+def observe_frames(what: str, subject: Any, detail: Any) -> bool | None:
+    """The frame hook tells of what it does on its own, and asks whether a graph that raised may run again."""
+    if what == "graph raised":
+        return not _ran_other_code(detail)
     if what == "graph failed" and isinstance(subject, frame.GraphCall):
         code = _GRAPH_OWNERS.get(id(subject), lambda: None)()
         if code is not None:
             events.emit(events.GraphFailed(code, f"{type(detail).__name__}: {detail}"))
+    return None
+
+
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_PLAIN = ("nn/", "masked/", "backends/", "_refs/", "_prims_common/", "functional.py", "_tensor.py", "_ops.py",
+          "_jit_internal.py", "_VF.py", "_linalg_utils.py", "_lowrank.py", "_utils.py")  # fmt: skip
+_OPERATIONS = tuple(_TORCH + name.replace("/", os.sep) for name in _PLAIN)
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def _ran_other_code(error: BaseException) -> bool:
+    """Whether Python code that may do anything was running: hooks on saved tensors, a user's Function or operator."""
+    for entry, _ in traceback.walk_tb(error.__traceback__):
+        filename = entry.f_code.co_filename
+        if not filename.startswith(("<eval_with_key>", _OWN, *_OPERATIONS)):
+            return True
+    return False
 
 
 _GRAPH_OWNERS: dict[int, weakref.ref[CodeType]] = {}

@@ -33,6 +33,7 @@ class Arguments:
         self.m, self.scalars = m, scalars
         self.tensors: list[TensorValue] = []
         self.numbers: list[SymbolicNumber] = []
+        self.numpy = False  # whether there is one of numpy's scalars: operations take it as a number
         self._copies: dict[int, torch.Tensor] = {}
 
     @property
@@ -63,8 +64,7 @@ class Arguments:
             self.tensors.append(value)
             return value.node, value.meta, self._other(value)
         if isinstance(value, Constant):
-            plain = value.value.item() if isinstance(value.value, np.generic) else value.value
-            return plain, plain, plain
+            return self._constant(value.value)
         if isinstance(value, (TupleValue, ListValue)):
             items = value.items if isinstance(value, TupleValue) else value.items_now(self.m)
             return self._each(items, tuple if isinstance(value, TupleValue) else list)
@@ -78,6 +78,12 @@ class Arguments:
             return value.cls, value.cls, value.cls  # as a dtype
         demand_known(value)
         raise GraphBreak(reasons.OPAQUE_CALL, f"an operation on {value.describe()}")
+
+    def _constant(self, obj: Any) -> Triple:
+        if isinstance(obj, np.generic):
+            self.numpy = True
+            obj = obj.item()
+        return obj, obj, obj
 
     def _each(self, items: Any, made: Callable[[Any], Any]) -> Triple:
         triples = [self.convert(item) for item in items]

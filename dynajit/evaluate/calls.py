@@ -102,12 +102,18 @@ def _real(m: Machine, value: Value) -> Any:
 
 
 def _enabled(m: Machine, fn: Value) -> Value:
-    """The function behind a wrapper that torch._dynamo, where it is loaded, puts around some of PyTorch's."""
+    """The function behind the wrapper of torch.compile, or of one that torch._dynamo puts around some of PyTorch's.
+
+    What the user has kept from being compiled stays a call.
+    """
     if not isinstance(fn, FunctionValue):
         return fn
     behind = getattr(fn.fn, "_torchdynamo_orig_callable", None)
-    if not isinstance(behind, FunctionType) or not (_row(behind) or torch_calls.is_recorded(behind)):
+    if not isinstance(behind, FunctionType):
         return fn
+    known = _row(behind) is not None or torch_calls.is_recorded(behind)
+    if getattr(fn.fn, "_torchdynamo_disable", False) and not known:
+        raise GraphBreak(reasons.DISABLED, fn.describe())
     assert fn.source is not None
     m.guard(fn.source, "IS", fn.fn)
     return FunctionValue(behind, source=Known(behind))

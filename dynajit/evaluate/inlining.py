@@ -10,6 +10,7 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak, Raised
 from dynajit.evaluate.program import program_of
 from dynajit.evaluate.state import Frame, Suspended
+from dynajit.source import Known
 from dynajit.values.base import Value
 from dynajit.values.cell import CellValue
 from dynajit.values.constant import Constant
@@ -37,6 +38,9 @@ def inline(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Va
         module = fn.fn.__module__ or ""
         if module == "torch._dynamo.decorators" and fn.fn.__name__ in _MARKS:
             return Constant(None)  # advice to another compiler
+        if module == "torch._dynamo.mutation_guard" and fn.fn.__name__ == "patched_init":
+            init = dict(zip(fn.fn.__code__.co_freevars, fn.fn.__closure__ or (), strict=True))["init"].cell_contents
+            return m.call(FunctionValue(init, source=Known(init)), args, kwargs)
         if module.startswith(UNTRACED_MODULES):
             raise GraphBreak(reasons.OPAQUE_CALL, fn.describe())
     callee = fn.callee(m)

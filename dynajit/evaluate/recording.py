@@ -105,6 +105,10 @@ def symbolic_number(m: Machine, obj: Any, source: Source) -> Value | None:
     return made
 
 
+# Functions for which a number of numpy has a dtype.
+_TAKE_DTYPES = frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "scalar_tensor", "full"})
+
+
 def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
     """Add `target(*args, **kwargs)` to the graph. What it returns is known from a call on meta tensors."""
     name = metas.name_of(target)
@@ -113,6 +117,8 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     named = {key: converter.convert(arg) for key, arg in kwargs.items()}
     real_args, meta_args = [t[0] for t in triples], [t[1] for t in triples]
     real_kwargs, meta_kwargs = {k: t[0] for k, t in named.items()}, {k: t[1] for k, t in named.items()}
+    if converter.numpy and name in _TAKE_DTYPES:
+        raise GraphBreak(reasons.OPAQUE_CALL, f"{name} of numpy's numbers")
     placed = [(value.meta, value.device) for value in converter.tensors]
     device = metas.device_of(op, target, meta_args, meta_kwargs, placed)
     if device is None:

@@ -12,19 +12,28 @@ typedef struct {
     PyObject *small[DJ_SMALL];
 } Values;
 
-/* Tell the observer; what goes wrong there is not the caller's business. */
-static void
+/* Tell the observer; what goes wrong there is not the caller's business. Whether it did not say False. */
+static bool
 report(const char *what, PyObject *subject, PyObject *detail)
 {
+    bool consent = true;
     if (observer != NULL) {
         PyObject *fn = Py_NewRef(observer);
         PyObject *result = PyObject_CallFunction(fn, "sOO", what, subject, detail);
         if (result == NULL) {
             PyErr_WriteUnraisable(fn);
         }
+        consent = result != Py_False;
         Py_XDECREF(result);
         Py_DECREF(fn);
     }
+    return consent;
+}
+
+bool
+dj_may_repeat(PyObject *graph, PyObject *exception)
+{
+    return report("graph raised", graph, exception);
 }
 
 /* ---- functions made from other code ---- */
@@ -463,7 +472,8 @@ set_observer(PyObject *Py_UNUSED(module), PyObject *fn)
 
 PyMethodDef dj_dispatch_methods[] = {
     {"set_observer", set_observer, METH_O,
-     "set_observer($module, fn, /)\n--\n\nfn(what, subject, detail) hears of pure graphs that failed and of new entries "
-     "that do not fit their call. Returns the one before."},
+     "set_observer($module, fn, /)\n--\n\nfn(what, subject, detail) hears of pure graphs that raised (and keeps them from "
+     "being repeated by returning False), of those that failed, and of new entries that do not fit their call. Returns "
+     "the one before."},
     {NULL, NULL, 0, NULL},
 };

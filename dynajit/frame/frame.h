@@ -216,6 +216,7 @@ extern PyMethodDef dj_dispatch_methods[], dj_dispatcher_methods[];
 /* ---- hook.c: the PEP 523 evaluator ---- */
 
 void dj_hook_init(void);
+bool dj_may_repeat(PyObject *graph, PyObject *exception); /* the observer does not mind that a failed graph runs again */
 void dj_hook_enter(Thread *thread);
 void dj_hook_leave(Thread *thread);
 /* For a while this thread runs code of which nothing is to be captured: until then it may run at full speed. */

@@ -12,8 +12,10 @@ note_failure(Thread *thread, GraphCall *self)
         return;
     }
     PyObject *exception = dj_exception_take();
-    Py_XSETREF(thread->failure, Py_XNewRef(exception));
-    Py_XSETREF(thread->failed, (GraphCall *)Py_NewRef(self));
+    if (dj_may_repeat((PyObject *)self, exception)) {
+        Py_XSETREF(thread->failure, Py_XNewRef(exception));
+        Py_XSETREF(thread->failed, (GraphCall *)Py_NewRef(self));
+    }
     dj_exception_put(exception);
 }
 

@@ -122,6 +122,13 @@ evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     const int ordinary = CO_OPTIMIZED | CO_NEWLOCALS;
     Thread *thread = &dj_thread;
+    /* Another library gives the frame back, or has put its evaluator above ours and is at work: not the time to capture. */
+    if (thread->delegated == frame || _PyInterpreterState_GetEvalFrameFunc(tstate->interp) != evaluate) {
+        if (thread->pass == dj_frame_code(frame)) {
+            thread->pass = NULL;
+        }
+        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    }
     if (users == 0) { /* another library restored us after we had left */
         uninstall(tstate->interp);
     }

@@ -52,7 +52,7 @@ _REST = """
 sum mean prod amax amin max min argmax argmin any all var std logsumexp softmax log_softmax cumsum norm matmul mm bmm
 linear layer_norm rms_norm embedding cat stack zeros ones empty full arange linspace eye rand randn randint tensor
 scalar_tensor tril triu one_hot new_zeros new_ones new_full new_empty addmm baddbmm outer dot mv index_select gather
-repeat masked_fill_ Parameter Variable roll flip mse_loss l1_loss
+repeat masked_fill_ getattr Parameter Variable roll flip mse_loss l1_loss
 """.split()
 EXACT_LAYOUT = frozenset([*_POINTWISE, *_VIEWS, *_REST])
 

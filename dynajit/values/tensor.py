@@ -199,8 +199,8 @@ def call_tensor_method(
         return owner.iterate(m)
     if name == "get_device":
         return Constant(owner.device.index if owner.device.type != "cpu" else -1)
-    if name == "type" and not args and not kwargs:
-        raise GraphBreak(reasons.NO_OPERATION, "Tensor.type() without arguments")
+    if name == "type" and not kwargs:
+        return _type(m, owner, args)
     if name == "requires_grad_" and owner.source is not None and _leaf_fact(owner) is False:
         raise GraphBreak(reasons.AUTOGRAD, f"{owner.describe()}.requires_grad_()")
     if name in ("resize_", "resize_as_") and (owner.source is not None or owner.other is not None):
@@ -217,6 +217,33 @@ def _size(m: Tracer, owner: TensorValue, args: Sequence[Value]) -> Value | None:
     dim = args[0].value if isinstance(args[0], Constant) else None
     rank = owner.meta.dim()
     return m.size(owner, dim % rank) if type(dim) is int and -rank <= dim < rank else None
+
+
+def type_name(dtype: torch.dtype, device: torch.device) -> str:
+    """What `type()` says of such a tensor."""
+    name = torch.empty(0, dtype=dtype).type()
+    return name if device.type == "cpu" else name.replace("torch.", f"torch.{device.type}.")
+
+
+_DTYPES = {type_name(dtype, torch.device("cpu")): dtype for dtype in (
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+    torch.uint8, torch.bool)}  # fmt: skip
+
+
+def _type(m: Tracer, owner: TensorValue, args: Sequence[Value]) -> Value:
+    """`tensor.type()`, and `tensor.type(torch.LongTensor)` as the conversion that it is."""
+    if not args:
+        return Constant(type_name(owner.meta.dtype, owner.device))
+    wanted = m.realize(args[0])
+    cls = getattr(wanted, "cls", None)
+    name = f"{cls.__module__}.{cls.__name__}" if isinstance(cls, type(torch.FloatTensor)) else None
+    if isinstance(wanted, Constant) and isinstance(wanted.value, str):
+        name = wanted.value
+    if name is None:
+        return m.record("call_method", "type", (owner, *args), {})
+    if name not in _DTYPES or owner.device.type != "cpu":
+        raise GraphBreak(reasons.NO_OPERATION, f"Tensor.type({name})")
+    return m.record("call_method", "to", (owner, Constant(_DTYPES[name])), {})
 
 
 def _leaf_fact(owner: TensorValue) -> bool:

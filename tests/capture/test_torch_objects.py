@@ -154,6 +154,11 @@ def numpy_s_functions_of_numbers(x):
     return x / np.sqrt(8), x * np.float32(2), x + np.prod([2, 3]), np.pi * x, np.float64(3.0)
 
 
+@program(T(2), graphs=2, breaks="DJ-B002")
+def tensors_of_numpy_s_numbers(x):
+    return x * 2 + torch.tensor([np.float64(1.0), np.float64(2.0)])
+
+
 class Settings:
     def __init__(self):
         self.size, self.names, self.nested = 3, ["a", "b"], {"x": [1, 2]}

@@ -51,6 +51,17 @@ def test_fn_may_be_swapped_while_it_runs() -> None:
         del graph.fn
 
 
+def test_a_graph_that_fails_is_not_repeated_against_the_will_of_the_observer() -> None:
+    frame.set_observer(lambda what, subject, detail: what != "graph raised")
+    try:
+        graph = frame.GraphCall(fails, True)
+        with pytest.raises(RuntimeError, match="graph"):
+            through(graph)(1)
+    finally:
+        frame.set_observer(None)
+    assert (graph.calls, graph.failures) == (1, 0)
+
+
 def test_a_pure_graph_that_fails_is_run_natively() -> None:
     seen = []
     frame.set_observer(lambda *what: seen.append(what))
@@ -61,7 +72,8 @@ def test_a_pure_graph_that_fails_is_run_natively() -> None:
     finally:
         frame.set_observer(None)
     assert (graph.calls, graph.failures) == (2, 2)
-    assert [(what, subject, str(error)) for what, subject, error in seen] == [("graph failed", graph, "graph")] * 2
+    told = [("graph raised", graph, "graph"), ("graph failed", graph, "graph")]
+    assert [(what, subject, str(error)) for what, subject, error in seen] == told * 2
     assert len(dispatcher.misses) == 1
 
 

@@ -28,7 +28,7 @@ from dynajit.values.instance import InstanceValue, SuperValue, raw_attr
 from dynajit.values.klass import ClassValue, lookup
 from dynajit.values.module import ModuleValue
 from dynajit.values.sequence import TupleValue
-from dynajit.values.tensor import TensorValue
+from dynajit.values.tensor import TensorValue, type_name
 
 
 @builtin(type)
@@ -54,7 +54,13 @@ def _classes(m: Machine, value: Value) -> tuple[type, ...]:
 @builtin(isinstance)
 def isinstance_(m: Machine, value: Value, classes: Value) -> Value:
     cls = value.python_type()
-    return Constant(any(_is_subclass(cls, wanted) for wanted in _classes(m, classes)))
+    return Constant(any(_is_of_type(value, cls, wanted) for wanted in _classes(m, classes)))
+
+
+def _is_of_type(value: Value, cls: type, wanted: type) -> bool:
+    if isinstance(value, TensorValue) and isinstance(wanted, type(torch.FloatTensor)):  # it looks at dtype and device
+        return type_name(value.meta.dtype, value.device) == f"{wanted.__module__}.{wanted.__name__}"
+    return _is_subclass(cls, wanted)
 
 
 def _is_subclass(cls: type, wanted: type) -> bool:

@@ -1,0 +1,170 @@
+"""What PyTorch offers beyond operations: where it is not captured, a break leaves the result right."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from programs import T, program
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+from torch.utils.checkpoint import checkpoint
+
+ANY = {"graphs": tuple(range(9))}
+
+
+def fresh():
+    torch.manual_seed(0)
+    return nn.Linear(4, 4), T(3, 4)
+
+
+# ---- gradients inside ----
+@program(T(4, grad=True), graphs=1, breaks="DJ-D005 DJ-D005")
+def backward_inside(w):
+    (w * w).sum().backward()
+    return w.grad
+
+
+@program(T(4, grad=True), graphs=2, breaks="DJ-B004")
+def autograd_grad_inside(w):
+    y = (w * w).sum()
+    (grad,) = torch.autograd.grad(y, w)
+    return grad * 2
+
+
+@program(make=fresh, graphs=(2, 3, 4), breaks="DJ-D005 DJ-D005 DJ-D005 DJ-D005 DJ-D005")
+def gradients_are_set_to_none(net, x):
+    net.zero_grad()
+    net(x).sum().backward()
+    grad = net.weight.grad.clone()
+    net.zero_grad()
+    return grad, net.weight.grad
+
+
+@program(T(4, grad=True), graphs=3, breaks="DJ-D005 DJ-D005 DJ-D005")
+def a_hook_on_a_tensor(w):
+    y = w * 2
+    y.register_hook(lambda grad: grad * 3)
+    y.sum().backward()
+    return w.grad
+
+
+@program(T(4, grad=True), graphs=2, breaks="DJ-B002")
+def checkpointed(w):
+    return checkpoint(lambda x: torch.sin(x) * 2, w, use_reentrant=False).sum()
+
+
+@program(T(4, grad=True), graphs=2, breaks="DJ-B002 DJ-D005 DJ-D005")
+def checkpointed_and_gone_back_through(w):
+    checkpoint(lambda x: torch.sin(x) * 2, w, use_reentrant=False).sum().backward()
+    return w.grad
+
+
+# ---- operators of the user ----
+@torch.library.custom_op("dynajit_tests::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("dynajit_tests::increment", mutates_args=("x",))
+def increment(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+@torch.library.custom_op("dynajit_tests::without_a_rule", mutates_args=())
+def without_a_rule(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@program(T(4))
+def an_operator_of_the_user(x):
+    y = twice(x) + 1
+    increment(y)
+    return y * 2, torch.ops.dynajit_tests.twice(x)
+
+
+@program(T(4), graphs=2, breaks="DJ-D004")
+def an_operator_without_a_shape_rule(x):
+    return without_a_rule(x) + 1
+
+
+# ---- kinds of tensors ----
+class Kind(torch.Tensor):
+    pass
+
+
+class Duck:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return 7
+
+
+class Reversed(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return (torch.sub if func is torch.add else func)(*args, **(kwargs or {}))
+
+
+@program(make=lambda: (T(4).as_subclass(Kind),), graphs=0, breaks="DJ-D007")
+def a_subclass(x):
+    return x * 2
+
+
+@program(T(4), graphs=0, breaks="DJ-B002 DJ-B002")
+def an_object_that_answers_for_functions(x):
+    return torch.add(x, Duck()), torch.sum(Duck())
+
+
+@program(T(4), graphs=2, breaks="DJ-B002")
+def a_mode_that_changes_functions(x):
+    y = x * 2
+    with Reversed():
+        return torch.add(y, 1)
+
+
+@program(T(4, 4), graphs=2, breaks="DJ-B002 DJ-D007 DJ-B002 | DJ-B002 DJ-D007")
+def sparse_products(x):
+    s = x.to_sparse()
+    return torch.sparse.mm(s, x), s.to_dense() + 1
+
+
+# ---- contexts ----
+@program(T(4), graphs=0, breaks="DJ-B015")
+def a_default_device(x):
+    with torch.device("cpu"):
+        return torch.ones(4) + x
+
+
+@program(T(1, 1, 4, 4), **ANY, breaks="DJ-B004 DJ-B008 DJ-B008")
+def a_choice_of_attention_kernels(x):
+    with sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(x, x, x)
+
+
+# ---- random numbers from a generator ----
+@program(T(4), **ANY, breaks="DJ-B002 DJ-B003 DJ-B002 DJ-B003")
+def a_generator_made_inside(x):
+    generator = torch.Generator().manual_seed(3)
+    return torch.rand(4, generator=generator) + x
+
+
+# ---- numpy ----
+@program(T(4), **ANY, breaks="DJ-D002 DJ-B004 DJ-B004 DJ-B010")
+def through_numpy(x):
+    return torch.from_numpy(np.sin(x.numpy()) + 1) * 2
+
+
+# ---- types ----
+@program(T(4))
+def types_of_tensors(x):
+    yes, no = isinstance(x, torch.FloatTensor), isinstance(x, torch.LongTensor)
+    return x.type(torch.LongTensor) + 1, x.type(), yes, no, x.type("torch.DoubleTensor"), x.type(torch.float16)
+
+
+# ---- functional transforms ----
+@program(T(4), **ANY, breaks="DJ-B004 DJ-B002")
+def a_gradient_of_a_function(x):
+    return torch.func.grad(lambda y: (y * y).sum())(x)
