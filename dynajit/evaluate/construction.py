@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from dynajit.frame import MISSING
 from dynajit.source import Known
 from dynajit.values import exception
 from dynajit.values.base import Value
+from dynajit.values.constant import fold
 from dynajit.values.dict_instance import DictInstance, builtin_call, is_dict_class, new_dict_instance
 from dynajit.values.function import FunctionValue
 from dynajit.values.instance import InstanceValue, is_modelled, new_instance, raw_attr
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 def construct(m: Machine, cls: type, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     """`cls(*args, **kwargs)` for a Python class: object.__new__, then __init__."""
+    if issubclass(cls, enum.Enum) and len(args) == 1 and not kwargs:
+        return fold(m, cls, args)
     if issubclass(cls, BaseException):
         return exception.construct(m, cls, args, kwargs)
     if issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__.__code__.co_filename.startswith("<"):

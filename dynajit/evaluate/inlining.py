@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynajit import reasons
+from dynajit.bytecode import Instr
 from dynajit.errors import GraphBreak, Raised
 from dynajit.evaluate.program import program_of
 from dynajit.evaluate.state import Frame, Suspended
@@ -118,7 +119,9 @@ def run_generator(m: Machine, state: Suspended, sent: Value, error: Any) -> tupl
     frame = Frame(program_of(state.callee.code), state.callee)
     frame.at, frame.stack, frame.locals = state.at, list(state.stack), dict(state.locals)
     frame.cells, frame.generator, frame.handled = dict(state.cells), True, list(state.handled)
-    if state.started:
+    if error is not None:
+        _raise_at_yield(m, frame, state, error)
+    elif state.started:
         frame.stack.append(sent)
     elif not (isinstance(sent, Constant) and sent.value is None):
         m.throw(TypeError, "can't send non-None value to a just-started generator")
@@ -131,6 +134,24 @@ def run_generator(m: Machine, state: Suspended, sent: Value, error: Any) -> tupl
     if frame.yielded:
         return value, _suspend(frame, started=True), None
     return None, None, value
+
+
+def _raise_at_yield(m: Machine, frame: Frame, state: Suspended, error: Value) -> None:
+    """Go on with an exception at the `yield` where the generator waits."""
+    if not state.started:
+        raise Raised(error)
+    here = frame.program.body[state.at]
+    if isinstance(here, Instr) and here.op == "RESUME" and here.arg & 3 != AFTER_YIELD:
+        raise GraphBreak(reasons.ASYNC, f"an exception thrown through {state.callee.qualname} into what it yields from")
+    frame.at = state.at - 1
+    waiting = frame.program.body[frame.at]
+    assert isinstance(waiting, Instr)
+    frame.instr = waiting
+    if not m.handle(frame, error):
+        raise Raised(error)
+
+
+AFTER_YIELD = 1  # argument of RESUME, Include/opcode.h
 
 
 def cell_of(m: Machine, frame: Frame, name: str) -> CellValue:

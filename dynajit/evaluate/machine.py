@@ -21,6 +21,7 @@ from dynajit.evaluate.program import program_of
 from dynajit.evaluate.skip import is_library
 from dynajit.evaluate.state import Frame, Mark
 from dynajit.evaluate.unsupported import UNSUPPORTED
+from dynajit.frame import MissingType
 from dynajit.graph.recorder import Origin, Recorder
 from dynajit.guards.guard import Guard
 from dynajit.source import FreeCell, Globals, Item, Known, Local, Source
@@ -32,7 +33,7 @@ from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue, existing_cell
 from dynajit.values.constant import Constant, SymbolicNumber, fold
 from dynajit.values.dict_instance import DictInstance, builtin_call
-from dynajit.values.exception import construct
+from dynajit.values.exception import construct, raised
 from dynajit.values.function import Callee
 from dynajit.values.heap import Heap
 from dynajit.values.tensor import TensorValue
@@ -99,6 +100,8 @@ class Machine:
                 end: Returned | Broke = Returned(self.run_frame(frame))
             except GraphBreak as error:
                 end = self._break(frame, error)
+            except RecursionError:
+                end = self._break(frame, GraphBreak(reasons.TOO_DEEP, frame.callee.qualname))
             except Raised as error:
                 name = error.value.describe()
                 end = self._break(frame, GraphBreak(reasons.UNCAUGHT, name))
@@ -166,8 +169,10 @@ class Machine:
         frames = self._chain(mark, error)
         if frames:
             return self._break_inside(frames, error)
-        if mark.handled or instr.op == "RERAISE":  # the exception exists only here: go back to before it was raised
-            assert self._calm is not None
+        if mark.handled and self._calm is None:
+            raise Skip(error.reason, error.detail)  # an exception that was raised before this frame took over
+        if self._calm is not None and (mark.handled or instr.op == "RERAISE"):
+            # the exception exists only here: go back to before it was raised
             mark = self._calm
             instr = frame.program.body[mark.at]
             assert isinstance(instr, Instr)
@@ -325,6 +330,10 @@ class Machine:
         frame.at = frame.program.labels[region.handler]
         return True
 
+    def handle(self, frame: Frame, value: Value) -> bool:
+        """Let an inlined frame handle an exception. False if it does not."""
+        return self._handle(frame, value, root=False)
+
     def is_protected(self) -> bool:
         """Whether an exception raised here would meet a handler in one of the frames."""
         return any(frame.program.regions[frame.at] is not None for frame in self.frames if not frame.generator)
@@ -378,7 +387,7 @@ class Machine:
 
     def code_constant(self, obj: Any) -> Value:
         """A constant of a code object."""
-        return Constant(obj) if isinstance(obj, CodeType) else recording.constant(self, obj)
+        return Constant(obj) if isinstance(obj, (CodeType, MissingType)) else recording.constant(self, obj)
 
     def callable_pair(self, found: Value) -> tuple[Value, ...]:
         """What LOAD_METHOD pushes for an attribute that was looked up: it and NULL, in this Python's order."""
@@ -501,6 +510,10 @@ class Machine:
 
     def unpack(self, value: Value) -> tuple[Value, ...]:
         return iteration.unpack(self, self.realize(value))
+
+    def exception(self, value: Value) -> Value:
+        """The exception that `raise value` raises."""
+        return raised(self, self.realize(value))
 
     def throw(self, kind: type[BaseException], *args: Any) -> NoReturn:
         """The program raises `kind(*args)`; args may be values or plain objects."""

@@ -134,6 +134,8 @@ def _containers(m: Machine, symbol: str, left: Value, right: Value) -> Value | N
         sets: dict[str, Callable[..., Value]] = {"|": union, "&": intersection, "-": difference}
         if symbol in sets:
             return sets[symbol](m, left, right)
+        if symbol == "^" and isinstance(right, SetValue):
+            return union(m, difference(m, left, right), difference(m, right, left))
     return None
 
 

@@ -148,3 +148,8 @@ def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[tu
                         return
             row.append(item)
         yield tuple(row)
+
+
+def count_elements(mapping: Any, iterable: Iterable[Any]) -> None:
+    for item in iterable:
+        mapping[item] = mapping.get(item, 0) + 1

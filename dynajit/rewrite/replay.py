@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from contextvars import ContextVar
 from typing import Any
 
@@ -19,6 +19,7 @@ from dynajit.values.cell import CellValue
 from dynajit.values.constant import Constant
 from dynajit.values.context import GradContext
 from dynajit.values.contextvar import ContextVarValue
+from dynajit.values.deque import DequeValue
 from dynajit.values.instance import DELETED, InstanceValue, raw_attr
 from dynajit.values.mapping import DictValue, Items
 from dynajit.values.module import ModuleValue
@@ -49,6 +50,9 @@ def _replay_one(emit: Reload, value: Value, before: Any, after: Any) -> None:
         emit.load(value)
         emit.load_const(slice(None))
         emit.instruction("STORE_SUBSCR")
+    elif isinstance(value, DequeValue):
+        emit.call(_set_items_of_deque, value, *after)
+        emit.instruction("POP_TOP")
     elif isinstance(value, DictValue):
         _replay_dict(emit, value, before, after)
     elif isinstance(value, SetValue):
@@ -71,6 +75,11 @@ def _replay_one(emit: Reload, value: Value, before: Any, after: Any) -> None:
         _store_attr(emit, value, "prev", Constant(after))
     else:
         raise GraphBreak(reasons.NO_OPERATION, f"repeating a change of {value.describe()}")
+
+
+def _set_items_of_deque(target: deque[Any], *items: Any) -> None:
+    target.clear()
+    target.extend(items)
 
 
 def _set_variable(variable: ContextVar[Any], value: Any) -> None:
@@ -161,6 +170,8 @@ def _replay_cell(emit: Reload, value: CellValue, after: Value | None) -> None:
 def _replay_namespace(emit: Reload, value: NamespaceValue, after: dict[str, Value]) -> None:
     own = value.namespace is emit.globals
     for name, item in after.items():
+        if item is NULL and name not in value.namespace:
+            continue  # it came and went
         if own:
             emit.out += [Instr("DELETE_GLOBAL", name)] if item is NULL else _stored_global(emit, name, item)
             continue

@@ -61,11 +61,9 @@ class BuiltinValue(Value):
             owner = m.realize(args[0])
             if hasattr(owner, "storage"):
                 return m.call_builtin_method(owner, self.fn.__name__, args[1:], kwargs)
-            if issubclass(owner.python_type(), self.fn.__objclass__):
-                found = m.getattr(owner, self.fn.__name__)
-                function = getattr(found, "function", None)
-                if not (isinstance(function, BuiltinValue) and function.fn is self.fn):  # the owner's kind models it
-                    return m.call(found, args[1:], kwargs)
+            # an instance of a Python class has it from here, or overrides it: nothing that its kind models
+            if owner.kind != "instance" and issubclass(owner.python_type(), self.fn.__objclass__):
+                return m.call(m.getattr(owner, self.fn.__name__), args[1:], kwargs)
         if isinstance(self.fn, types.WrapperDescriptorType) and args:
             owner = m.realize(args[0])
             if hasattr(owner, "storage"):

@@ -15,6 +15,7 @@ import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
+from dynajit.frame import MissingType
 from dynajit.source import Attr, Call, Known, Source
 from dynajit.symbol import Symbol
 from dynajit.values.base import Emitter, Tracer, Value
@@ -32,6 +33,11 @@ PLAIN = (
 TRUSTED = (dataclasses.Field, inspect.Signature, inspect.Parameter, torch.finfo, torch.iinfo, types.CodeType)
 
 
+# Kinds of which equal objects are one object.
+SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented), bool, enum.Enum, MissingType, torch.dtype, torch.layout,
+              torch.memory_format)  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Constant(Value):
     """An object that is known and cannot change."""
@@ -47,13 +53,7 @@ class Constant(Value):
         return repr(self.value)
 
     def identity(self) -> Any:
-        if self.value is None or isinstance(self.value, (bool, enum.Enum)) or self.value in (Ellipsis, NotImplemented):
-            return ("is", id(self.value))
-        if is_typing(self.value):
-            return ("is", id(self.value))
-        if isinstance(self.value, (torch.dtype, torch.layout, torch.memory_format)):
-            return ("is", id(self.value))
-        return None
+        return ("is", id(self.value)) if isinstance(self.value, SINGLETONS) or is_typing(self.value) else None
 
     def getattr(self, m: Tracer, name: str) -> Value:
         value = self.value
@@ -187,6 +187,13 @@ def wrap_constant(m: Tracer, obj: Any, source: Source) -> Value:
         if symbolic is not None:
             return symbolic
     m.guard(source, "EQUALS", obj)
+    return Constant(obj, source=source)
+
+
+@kind(MissingType)
+def wrap_missing(m: Tracer, obj: MissingType, source: Source) -> Value:
+    """What a resume function is handed for a variable without a value."""
+    m.guard(source, "IS", obj)
     return Constant(obj, source=source)
 
 

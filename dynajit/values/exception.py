@@ -12,6 +12,7 @@ from dynajit.errors import GraphBreak
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.constant import UNKNOWN, Constant, as_plain
 from dynajit.values.instance import InstanceValue
+from dynajit.values.klass import ClassValue
 from dynajit.values.sequence import TupleValue
 
 _FIELDS = ("__cause__", "__context__", "__suppress_context__", "__traceback__", "__notes__")
@@ -108,4 +109,13 @@ def construct(
         m.call(init, [value, *args], kwargs)
     elif kwargs:
         raise GraphBreak(reasons.OPAQUE_CALL, f"making a {cls.__qualname__}")
+    return value
+
+
+def raised(m: Tracer, value: Value) -> Value:
+    """The exception that `raise value` raises."""
+    if isinstance(value, ClassValue) and issubclass(value.cls, BaseException):
+        value = m.realize(m.call(value, [], {}))
+    if not isinstance(value, ExceptionValue):
+        raise GraphBreak(reasons.UNCAUGHT, f"raise {value.describe()}")
     return value

@@ -230,7 +230,7 @@ class InstanceValue(Handle):
     def iterate(self, m: Tracer) -> Value:
         if self.method(m, "__iter__") is None and self.method(m, "__getitem__") is not None:
             self.missing("iteration by __getitem__")
-        return m.iterate(self._special(m, "__iter__", "iteration"))
+        return m.realize(self._special(m, "__iter__", "iteration"))  # as it is: an iterator
 
     def next(self, m: Tracer) -> Value | None:
         raise GraphBreak(reasons.NO_OPERATION, f"__next__ of {self.describe()}")
@@ -406,6 +406,8 @@ class SuperValue(Value):
     def getattr(self, m: Tracer, name: str) -> Value:
         owner = self.owner
         cls = owner.cls if isinstance(owner, ClassValue) else owner.python_type()
+        if self.after not in cls.__mro__:  # a method of a metaclass
+            self.missing(f"attribute {name!r}")
         raw = lookup(m, cls, name, after=self.after)
         if raw is MISSING:
             m.throw(AttributeError, f"'super' object has no attribute '{name}'")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynajit import reasons
-from dynajit.errors import GraphBreak
-from dynajit.source import Source
+from dynajit.errors import GraphBreak, Raised
+from dynajit.source import Known, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import Constant
 from dynajit.values.sequence import TupleValue
@@ -181,8 +181,14 @@ class GeneratorValue(Iterator):
         """The next yielded value, or None at the end; the return value is then in the contents."""
         state = m.heap[self.key]
         if not hasattr(state, "frame"):
+            if error is not None:
+                raise Raised(error)
             return None
-        yielded, later, result = m.run_generator(state, sent, error)
+        try:
+            yielded, later, result = m.run_generator(state, sent, error)
+        except Raised:
+            m.heap.put(self.key, Ended(Constant(None)))  # an error ends it
+            raise
         m.heap.put(self.key, later if yielded is not None else Ended(result or Constant(None)))
         return yielded
 
@@ -227,14 +233,58 @@ class GeneratorMethod(Value):
     kind = "method"
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
-        if self.name != "send":
-            raise GraphBreak(reasons.ASYNC, f"generator.{self.name}()")
+        if self.name == "close":
+            return self._close(m)
+        if self.name == "throw" and (len(args) != 1 or kwargs):
+            raise GraphBreak(reasons.ASYNC, "generator.throw() with several arguments")
         ended = isinstance(m.heap[self.owner.key], Ended)
-        found = self.owner.resume(m, args[0])
+        if self.name == "throw":
+            found = self.owner.resume(m, Constant(None), m.exception(args[0]))
+        else:
+            found = self.owner.resume(m, args[0])
         if found is None:
             result = m.heap[self.owner.key].result
             m.throw(StopIteration, *([] if ended or is_none(result) else [result]))
         return found
+
+    def _close(self, m: Tracer) -> Value:
+        """As gen_close of Objects/genobject.c: the body is left by GeneratorExit, if it has begun."""
+        state = m.heap[self.owner.key]
+        if hasattr(state, "frame") and state.started:
+            try:
+                found = self.owner.resume(m, Constant(None), m.exception(m.wrap(GeneratorExit, Known(GeneratorExit))))
+            except Raised as error:
+                if not issubclass(error.value.python_type(), (GeneratorExit, StopIteration)):
+                    raise
+                found = None
+            if found is not None:
+                m.throw(RuntimeError, "generator ignored GeneratorExit")
+            result = m.heap[self.owner.key]
+            if CLOSE_RETURNS and isinstance(result, Ended):
+                return result.result
+        m.heap.put(self.owner.key, Ended(Constant(None)))
+        return Constant(None)
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load(self.owner)
+        emit.instruction("LOAD_ATTR", self.name)
+
+
+def _ends_by_closing() -> Any:
+    try:
+        yield
+    except GeneratorExit:
+        return 1
+
+
+def _close_returns() -> bool:
+    """Whether `close()` returns what the generator returns (CPython 3.13 and later)."""
+    generator = _ends_by_closing()
+    next(generator)
+    return generator.close() is not None
+
+
+CLOSE_RETURNS = _close_returns()
 
 
 def is_none(value: Value) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,28 @@ class ClassValue(Value):
             m.throw(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
         return bind_to_class(m, self, found, name)
 
+    def _is_enum(self) -> bool:
+        return issubclass(self.cls, enum.Enum) and type(self.cls) is enum.EnumMeta
+
+    def iterate(self, m: Tracer) -> Value:
+        if not self._is_enum():
+            self.missing("iteration")
+        return m.iterate(m.constant(tuple(self.cls)))  # type: ignore[arg-type]
+
+    def length(self, m: Tracer) -> int:
+        if not self._is_enum():
+            self.missing("length")
+        return len(self.cls)  # type: ignore[arg-type]
+
+    def contains(self, m: Tracer, item: Value) -> bool:
+        if not self._is_enum():
+            self.missing("`in`")
+        members: Any = self.cls
+        return bool(fold(m, lambda value: value in members, [item]).truth(m))
+
     def getitem(self, m: Tracer, key: Value) -> Value:
+        if self._is_enum():
+            return fold(m, lambda cls, name: cls[name], [self, key])
         if _find(self.cls, "__class_getitem__") is MISSING or is_mutable(self.cls):
             self.missing("subscript")
         return fold(m, lambda cls, item: cls[item], [self, key])  # an annotation such as list[int]

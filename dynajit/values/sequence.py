@@ -10,7 +10,7 @@ import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import Item, Source
+from dynajit.source import Item, Known, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import UNKNOWN, Constant, as_plain, plain
 from dynajit.values.wrap import kind, rule
@@ -227,6 +227,10 @@ def _tuple_method(m: Tracer, owner: TupleValue, name: str, args: Sequence[Value]
     if name == "numel":
         size = plain(m, owner)
         return Constant(torch.Size(size).numel())
+    if name == "_asdict":
+        fields = owner.cls._fields  # type: ignore[attr-defined]
+        pairs = [TupleValue((Constant(field), item)) for field, item in zip(fields, owner.items, strict=True)]
+        return m.call(m.wrap(dict, Known(dict)), [TupleValue(tuple(pairs))], {})
     if name == "_replace":
         fields = owner.cls._fields  # type: ignore[attr-defined]
         return TupleValue(tuple(kwargs.get(f, item) for f, item in zip(fields, owner.items, strict=True)), owner.cls)

@@ -141,6 +141,9 @@ SET_METHODS: dict[str, Callable[..., Value]] = {
     "union": union,
     "intersection": intersection,
     "difference": difference,
+    "symmetric_difference": lambda m, owner, other: union(
+        m, difference(m, owner, other), difference(m, _from(m, elements_of(m, other)), owner)
+    ),
     "issubset": lambda m, owner, other: Constant(owner.elements(m).keys() <= elements_of(m, other).keys()),
     "issuperset": lambda m, owner, other: Constant(owner.elements(m).keys() >= elements_of(m, other).keys()),
     "isdisjoint": lambda m, owner, other: Constant(owner.elements(m).keys().isdisjoint(elements_of(m, other))),

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+import operator
+from _collections import _count_elements  # type: ignore[import-not-found]
+from collections import OrderedDict, defaultdict, deque
+from types import FunctionType
+from typing import Any, cast
 
 import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
+from dynajit.evaluate import polyfills
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
+from dynajit.source import Known
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, plain
+from dynajit.values.deque import new_deque
+from dynajit.values.function import FunctionValue
+from dynajit.values.getter import CLASSES, Getter
+from dynajit.values.klass import ClassValue
 from dynajit.values.mapping import new_dict, pairs
 from dynajit.values.sequence import TupleValue, new_list, sorted_items
 from dynajit.values.sets import new_set
@@ -142,3 +152,42 @@ _extreme("min", "<", min)
 def size(m: Machine, items: Value | None = None) -> Value:
     values = m.unpack(items) if items is not None else ()
     return m.constant(torch.Size([plain(m, item) for item in values]))
+
+
+@builtin(deque)
+def deque_(m: Machine, items: Value | None = None, maxlen: Value | None = None) -> Value:
+    limit = None if maxlen is None else plain(m, maxlen)
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise GraphBreak(reasons.UNCAUGHT, "deque() with a bad maxlen")
+    return new_deque(m, m.unpack(items) if items is not None else (), limit)
+
+
+def _getter(cls: Any) -> None:
+    @builtin(cls)
+    def make(m: Machine, *args: Value, **kwargs: Value) -> Value:
+        if not args or (kwargs and cls is not operator.methodcaller):
+            raise GraphBreak(reasons.UNCAUGHT, f"{cls.__name__}() with these arguments")
+        if cls is not operator.itemgetter and not isinstance(plain(m, args[0]), str):
+            raise GraphBreak(reasons.UNCAUGHT, f"{cls.__name__}() of what is no name")
+        return Getter(cls, args, kwargs)
+
+
+for _cls in CLASSES:
+    _getter(_cls)
+
+
+@builtin(tuple.__new__)
+def tuple_new(m: Machine, cls: Value, items: Value | None = None) -> Value:
+    """As the `__new__` and `_make` of named tuples call it."""
+    if not isinstance(cls, ClassValue) or not (cls.cls is tuple or hasattr(cls.cls, "_fields")):
+        raise GraphBreak(reasons.OPAQUE_CALL, "tuple.__new__ of a derived class")
+    return TupleValue(m.unpack(items) if items is not None else (), cls.cls)
+
+
+@builtin(_count_elements)
+def count_elements(m: Machine, mapping: Value, iterable: Value) -> Value:
+    """What `Counter` counts with (Modules/_collectionsmodule.c)."""
+    return m.inline(_COUNT, [mapping, iterable], {})
+
+
+_COUNT = FunctionValue(cast(FunctionType, polyfills.count_elements), source=Known(polyfills.count_elements))

@@ -18,6 +18,7 @@ from dynajit.symbol import TEXTS
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold
 from dynajit.values.instance import InstanceValue
+from dynajit.values.sequence import ListValue, TupleValue
 from dynajit.values.tensor import TensorValue
 
 
@@ -30,6 +31,7 @@ def _register_folded() -> None:
 
 def _folding(function: Callable[..., Any]) -> Callable[..., Value]:
     def run(m: Machine, *args: Value, **kwargs: Value) -> Value:
+        args = tuple(TupleValue(arg.items_now(m)) if isinstance(arg, ListValue) else arg for arg in args)
         _refuse_tensors(args, function)
         if function in TEXTS and not kwargs and any(isinstance(arg, SymbolicNumber) for arg in args):
             return m.compute(function, *args)

@@ -9,7 +9,6 @@ from dynajit.evaluate.machine import Machine
 from dynajit.evaluate.op import op
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant
-from dynajit.values.exception import ExceptionValue
 from dynajit.values.klass import ClassValue
 from dynajit.values.sequence import TupleValue
 
@@ -20,19 +19,11 @@ def raise_varargs(m: Machine, instr: Instr, *parts: Value) -> None:
         if not m.frame.handled:
             m.throw(RuntimeError, "No active exception to reraise")
         raise Raised(m.frame.handled[-1])
-    value = _instance(m, parts[0])
+    value = m.exception(parts[0])
     if len(parts) == 2:
-        cause = parts[1] if isinstance(parts[1], Constant) else _instance(m, parts[1])
+        cause = parts[1] if isinstance(parts[1], Constant) else m.exception(parts[1])
         value.setattr(m, "__cause__", cause)
     raise Raised(value)
-
-
-def _instance(m: Machine, value: Value) -> Value:
-    if isinstance(value, ClassValue) and issubclass(value.cls, BaseException):
-        value = m.call(value, [], {})
-    if not isinstance(value, ExceptionValue):
-        raise GraphBreak(reasons.UNCAUGHT, f"raise {value.describe()}")
-    return value
 
 
 @op("RERAISE")
