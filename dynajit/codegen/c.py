@@ -7,15 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
-from dynajit.codegen import c_cascade as _cascade
 from dynajit.codegen.c_loops import print_loops
 from dynajit.codegen.c_text import REGISTER, STORAGE
 from dynajit.codegen.c_tile import Tiles
 from dynajit.codegen.functions import Function
 from dynajit.codegen.kernel import Kernel
 from dynajit.lower.ir import Origin
-
-_ = _cascade  # imported for the text that it adds to the prelude
 
 
 @dataclass(frozen=True)
@@ -65,6 +62,8 @@ def _arguments(tiles: Tiles) -> None:
         for i, step in enumerate(operand.steps):
             if step is None:
                 text.add(f"const long {pointers[k - 1]}_{i} = z[{k * len(kernel.loops) + i}];")
+    if kernel.checks:
+        text.add(f"long *const flag = (long *)z + {kernel.flag};")
     for stmt in kernel.body:
         if stmt.op == "scalar":
             member = "i" if stmt.dtype == torch.int64 else "f"

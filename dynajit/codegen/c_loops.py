@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from math import prod
 
+from dynajit.codegen.c_cascade import WIDE
 from dynajit.codegen.c_reduce import BLOCK, Kind, kind_of
 from dynajit.codegen.c_text import REGISTER, STORAGE, SUFFIX
 from dynajit.codegen.c_tile import FUNCTIONS, Target, Tiles
@@ -19,7 +20,6 @@ from dynajit.codegen.text import NoSpelling
 PARALLEL = 131072  # scalar operations: below this, starting threads costs more than it saves
 PART = 16384  # elements of a row that one thread sums at a time
 FEW = 16  # rows: so few are summed in parts
-COLUMNS = 128  # neighbouring columns that one thread goes down together
 FLUSH = 64  # rows: a column sums so many in float32 before it adds them to its double
 
 
@@ -119,6 +119,7 @@ def _store_row(tiles: Tiles, serial: int, k: int, index: dict[int, str]) -> None
 
 
 def _row_statements(tiles: Tiles, stmts: list[Stmt], index: dict[int, str]) -> None:
+    tiles.index = index
     for stmt in stmts:
         if stmt.serial in tiles.known:
             continue
@@ -179,31 +180,36 @@ def _row_pass(tiles: Tiles, passes: Passes, step: int, index: dict[int, str], ar
     full = passes.stores(step, True)
     if not reduces and not full:
         return
-    cascades = {} if around else {s.serial: SUFFIX[s.dtype] for s in reduces if _is_float_sum(s)}
+    cascades = {s.serial: SUFFIX[s.dtype] for s in reduces if _is_float_sum(s)}
     for stmt in reduces:
+        name = tiles.names[stmt.serial]
         if stmt.serial in cascades:
-            name, suffix = tiles.names[stmt.serial], cascades[stmt.serial]
-            tiles.prelude.add(f"cascade_{suffix}")
-            text.add(f"struct sum_{suffix} {name}_sum;", stmt.origin)
-            text.add(f"sum_start_{suffix}(&{name}_sum, n{vector});", stmt.origin)
+            tiles.prelude.add(f"cascade_{cascades[stmt.serial]}")
+            text.add(f"{REGISTER[stmt.dtype]} {name} = 0;", stmt.origin)
         else:
-            text.add(f"{_kind(stmt).accumulator} {tiles.names[stmt.serial]} = {_kind(stmt).start};", stmt.origin)
+            text.add(f"{_kind(stmt).accumulator} {name} = {_kind(stmt).start};", stmt.origin)
     inside = dict(index)
     with contextlib.ExitStack() as stack:
         for i in around:
             stack.enter_context(text.block(f"for (long i{i} = 0; i{i} < n{i}; i{i}++)"))
             inside[i] = f"i{i}"
-        stack.enter_context(text.block(f"for (long start = 0, m; start < n{vector}; start += m)"))
-        text.add(f"m = n{vector} - start < {BLOCK} ? n{vector} - start : {BLOCK};")
-        inside[vector] = "start"
-        tiles.flat = "" if around else f"r * n{vector} + start" if index else "start"
-        _block_reduce(tiles, reduces, full, inside, cascades)
+        for stmt in reduces:
+            if stmt.serial in cascades:
+                name, suffix = tiles.names[stmt.serial], cascades[stmt.serial]
+                text.add(f"struct sum_{suffix} {name}_sum;", stmt.origin)
+                text.add(f"sum_start_{suffix}(&{name}_sum, n{vector});", stmt.origin)
+        with text.block(f"for (long start = 0, m; start < n{vector}; start += m)"):
+            text.add(f"m = n{vector} - start < {BLOCK} ? n{vector} - start : {BLOCK};")
+            inside[vector] = "start"
+            tiles.flat = "" if around else f"r * n{vector} + start" if index else "start"
+            _block_reduce(tiles, reduces, full, inside, cascades)
+        for stmt in reduces:
+            if stmt.serial in cascades:
+                name = tiles.names[stmt.serial]
+                text.add(f"{name} = {name} + sum_end_{cascades[stmt.serial]}(&{name}_sum);", stmt.origin)
     for stmt in reduces:
         name = tiles.names[stmt.serial]
         if stmt.serial in cascades:
-            text.add(
-                f"const {REGISTER[stmt.dtype]} {name} = sum_end_{cascades[stmt.serial]}(&{name}_sum);", stmt.origin
-            )
             tiles.known[stmt.serial] = name
         else:
             _reduced_value(tiles, stmt, name)
@@ -321,13 +327,14 @@ def _columns(tiles: Tiles) -> None:
     text, kernel, vector = tiles.text, tiles.kernel, tiles.vector
     passes = Passes(kernel)
     outer = [i for i in range(len(kernel.loops)) if i not in kernel.reduced and i != vector]
-    text.add(f"const long tiles = (n{vector} + {COLUMNS - 1}) / {COLUMNS};")
+    tiles.prelude.add("columns_each")
+    text.add(f"const long each = columns_each(n{vector}), tiles = (n{vector} + each - 1) / each;")
     work = f"{_size(list(range(len(kernel.loops))))} > {_grain(kernel)}"
     text.add(f"#pragma omp parallel for schedule(static) if({work})")
     known = dict(tiles.known)
     with text.block(f"for (long r = 0; r < {' * '.join(['tiles', *(f'n{i}' for i in outer)])}; r++)"):
-        text.add(f"const long start = r % tiles * {COLUMNS};")
-        text.add(f"const long m = n{vector} - start < {COLUMNS} ? n{vector} - start : {COLUMNS};")
+        text.add("const long start = r % tiles * each;")
+        text.add(f"const long m = n{vector} - start < each ? n{vector} - start : each;")
         index = _unravel(tiles, outer, "(r / tiles)") if outer else {}
         index[vector] = "start"
         tiles.flat = ""
@@ -347,7 +354,7 @@ def _column_values(tiles: Tiles, passes: Passes, step: int, index: dict[int, str
     }
     targets = [Target(serial, out=k) for serial, k in passes.stores(step, False)]
     for stmt in passes.row_values(step):
-        if stmt.serial in later and stmt.op not in ("load", "scalar", "count") and tiles.vector in stmt.vary:
+        if stmt.serial in later and stmt.op not in ("load", "scalar", "count", "index") and tiles.vector in stmt.vary:
             targets.append(Target(stmt.serial, kept=True))
     if targets:
         tiles.tile(targets, "m", index)
@@ -360,41 +367,64 @@ def _column_pass(tiles: Tiles, passes: Passes, step: int, index: dict[int, str])
     if not reduces and not full:
         return
     loops = sorted(kernel.reduced)
-    sums = [stmt for stmt in reduces if _kind(stmt).accumulator == "double" and REGISTER[stmt.dtype] == "float"]
+    last = loops[-1]
+    kinds = {stmt.serial: _kind(stmt) for stmt in reduces}
+    eager = {s.serial: SUFFIX[s.dtype] for s in reduces if len(loops) == 1 and _is_any_sum(s)}
+    sums = [s for s in reduces if s.serial not in eager and kinds[s.serial].accumulator != REGISTER[s.dtype]]
     for stmt in reduces:
-        kind, name = _kind(stmt), tiles.names[stmt.serial]
-        text.add(f"{kind.accumulator} {name}[{COLUMNS}];", stmt.origin)
-        text.add(f"for (long j = 0; j < m; j++) {name}[j] = {kind.start};")
+        _start_columns(tiles, stmt, eager.get(stmt.serial), last)
     inside = dict(index)
     with contextlib.ExitStack() as stack:
         for i in loops[:-1]:
             stack.enter_context(text.block(f"for (long i{i} = 0; i{i} < n{i}; i{i}++)"))
             inside[i] = f"i{i}"
-        i = loops[-1]
-        inside[i] = f"i{i}"
+        inside[last] = f"i{last}"
         if sums:  # float32 sums of a few rows at a time, then into double
-            stack.enter_context(text.block(f"for (long first = 0; first < n{i}; first += {FLUSH})"))
-            text.add(f"const long last = n{i} - first < {FLUSH} ? n{i} : first + {FLUSH};")
+            stack.enter_context(text.block(f"for (long first = 0; first < n{last}; first += {FLUSH})"))
+            text.add(f"const long last = n{last} - first < {FLUSH} ? n{last} : first + {FLUSH};")
             for stmt in sums:
                 name = tiles.names[stmt.serial]
-                text.add(f"float {name}_few[{COLUMNS}];", stmt.origin)
+                text.add(f"float {name}_few[{WIDE}];", stmt.origin)
                 text.add(f"for (long j = 0; j < m; j++) {name}_few[j] = 0;")
-        bounds = ("first", "last") if sums else ("0", f"n{i}")
-        with text.block(f"for (long i{i} = {bounds[0]}; i{i} < {bounds[1]}; i{i}++)"):
+        bounds = ("first", "last") if sums else ("0", f"n{last}")
+        with text.block(f"for (long i{last} = {bounds[0]}; i{last} < {bounds[1]}; i{last}++)"):
 
             def finish(stmt: Stmt, block: str) -> None:
-                kind, name = _kind(stmt), tiles.names[stmt.serial] + ("_few" if stmt in sums else "")
-                tiles.need_in(kind.merge)
+                name = tiles.names[stmt.serial]
+                if stmt.serial in eager:
+                    text.add(f"columns_row_{eager[stmt.serial]}(&{name}_sum, i{last}, {block});", stmt.origin)
+                    return
+                name += "_few" if stmt in sums else ""
+                tiles.need_in(kinds[stmt.serial].merge)
                 text.add("#pragma omp simd")
-                merged = kind.merge.format(f"{name}[j]", f"{block}[j]")
+                merged = kinds[stmt.serial].merge.format(f"{name}[j]", f"{block}[j]")
                 text.add(f"for (long j = 0; j < m; j++) {name}[j] = {merged};", stmt.origin)
 
             targets = [Target(serial, out=k) for serial, k in full]
-            targets += [Target(stmt.sources[0], reduce=stmt) for stmt in reduces if _kind(stmt)]
+            targets += [Target(stmt.sources[0], reduce=stmt) for stmt in reduces]
             tiles.tile(targets, "m", inside, finish)
         for stmt in sums:
             name = tiles.names[stmt.serial]
             text.add(f"for (long j = 0; j < m; j++) {name}[j] += {name}_few[j];", stmt.origin)
     for stmt in reduces:
         name = tiles.names[stmt.serial]
+        if stmt.serial in eager:
+            text.add(f"columns_end_{eager[stmt.serial]}(&{name}_sum, {name});", stmt.origin)
         tiles.known[stmt.serial] = f"({REGISTER[stmt.dtype]}){name}[j]" if stmt in sums else f"{name}[j]"
+
+
+def _start_columns(tiles: Tiles, stmt: Stmt, eager: str | None, loop: int) -> None:
+    """Declare what a reduction down columns adds up in. eager: the type's suffix, for eager's order of additions."""
+    text, kind, name = tiles.text, _kind(stmt), tiles.names[stmt.serial]
+    if eager is None:
+        text.add(f"{kind.accumulator} {name}[{WIDE}];", stmt.origin)
+        text.add(f"for (long j = 0; j < m; j++) {name}[j] = {kind.start};")
+        return
+    tiles.prelude.add(f"columns_{eager}")
+    text.add(f"{REGISTER[stmt.dtype]} {name}[{WIDE}];", stmt.origin)
+    text.add(f"struct columns_{eager} {name}_sum;", stmt.origin)
+    text.add(f"columns_start_{eager}(&{name}_sum, n{loop}, start, m, n{tiles.vector});", stmt.origin)
+
+
+def _is_any_sum(stmt: Stmt) -> bool:
+    return stmt.arg in ("sum", "total") and stmt.dtype in SUFFIX and stmt.dtype.is_floating_point

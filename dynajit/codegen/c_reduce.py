@@ -37,6 +37,8 @@ def kind_of(kind: str, dtype: torch.dtype) -> Kind:
         wide = "double" if dtype == F32 else type_
         return Kind(wide, "0", f"sum_{suffix}", "{0} + {1}")
     name = f"{kind}_{suffix}"
+    if kind == "prod":
+        return Kind(type_, "1", name, "{0} * {1}")
     infinity = {F32: "__builtin_inff()", F64: "__builtin_inf()"}.get(dtype)
     if infinity is not None:
         pair = {F32: "_", F64: "_d"}[dtype]
@@ -60,6 +62,15 @@ def _sum(suffix: str, type_: str) -> str:
 }}"""
 
 
+def _product(suffix: str, type_: str) -> str:
+    return f"""INLINE {type_} prod_{suffix}(long m, const {type_} *v) {{
+  {type_} total = 1;
+#pragma omp simd reduction(*:total)
+  for (long j = 0; j < m; j++) total *= v[j];
+  return total;
+}}"""
+
+
 def _extreme(kind: str, suffix: str, type_: str, start: str, compare: str) -> str:
     nan = "" if type_ == "long" else " nan |= v[j] != v[j];"
     flag = "" if type_ == "long" else " reduction(|:nan)"
@@ -75,6 +86,7 @@ def _extreme(kind: str, suffix: str, type_: str, start: str, compare: str) -> st
 
 for _suffix, _type in (("f32", "float"), ("f64", "double"), ("i64", "long")):
     PRELUDE[f"sum_{_suffix}"] = (_sum(_suffix, _type), ())
+    PRELUDE[f"prod_{_suffix}"] = (_product(_suffix, _type), ())
     for _kind, _compare in (("max", ">"), ("min", "<")):
         _start = {"float": "__builtin_inff()", "double": "__builtin_inf()", "long": "9223372036854775807L"}[_type]
         _start = _start if _kind == "min" else "(-9223372036854775807L - 1)" if _type == "long" else f"-{_start}"

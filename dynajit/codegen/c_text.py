@@ -108,6 +108,7 @@ EXPRESSION: dict[str, Row | dict[torch.dtype | None, str]] = {
     "or": "{0} | {1}",
     "xor": "{0} ^ {1}",
     "where": "{0} ? {1} : {2}",
+    "checked": {torch.int64: "checked({0}, {1}, flag)"},
 }
 
 
@@ -147,6 +148,14 @@ static inline void share(long n, long *lo, long *hi) {
   const long threads = omp_get_num_threads(), each = (n + threads - 1) / threads, at = omp_get_thread_num() * each;
   *lo = at < n ? at : n;
   *hi = at + each < n ? at + each : n;
+}""",
+        (),
+    ),
+    "checked": (
+        """/* what fails a check leaves a mark */
+INLINE long checked(long value, int holds, long *flag) {
+  if (!holds) *flag = 1;
+  return value;
 }""",
         (),
     ),

@@ -52,6 +52,7 @@ class Tiles:
         self.known: dict[int, str] = {}  # expressions of values that need no computing where we are
         self.saved: dict[int, str] = {}  # values in memory along the vector loop: pointer to where the loop starts
         self.saving: dict[int, str] = {}  # the same, for values that the tiles at hand compute
+        self.index: dict[int, str] = {}  # of each loop, where the tile starts
         self.flat = ""  # where a tile starts, in elements of the whole loop nest
         self._tails: dict[int, str] = {}
 
@@ -72,7 +73,7 @@ class Tiles:
         finish: Callable[[Stmt, str], None] | None = None,
     ) -> None:
         """Compute values for `count` elements along the vector loop, from the loop indices `index` on."""
-        before, self._tails = dict(self.known), {}
+        before, self._tails, self.index = dict(self.known), {}, index
         inner = self._closure([target.serial for target in targets])
         for stmt in inner:
             self._point(stmt, index)
@@ -97,7 +98,7 @@ class Tiles:
             operand, pointer = self.operand_of(stmt)
             if self.vector in stmt.vary:
                 place = self.place(operand, pointer, index)
-                self.text.add(f"const {STORAGE[operand.dtype]} *const {pointer}_at = {place};")
+                self.text.declare(f"const {STORAGE[operand.dtype]} *const {pointer}_at = {place};")
             else:
                 self.declare(stmt, f"{pointer}[{self.offset(operand, pointer, index) or '0'}]")
 
@@ -172,6 +173,8 @@ class Tiles:
 
     def expression(self, stmt: Stmt) -> str:
         """A scalar operation on known operands."""
+        if stmt.op == "index":
+            return self.position(stmt)
         operands, dtype = self.operands(stmt), self._operand_dtype(stmt)
         if stmt.op == "cast":
             return self._cast(stmt.dtype, operands[0], dtype)
@@ -182,6 +185,16 @@ class Tiles:
         made = template.format(*operands)
         small = stmt.dtype in (torch.uint8, torch.int8, torch.int16)
         return f"({REGISTER[stmt.dtype]})({made})" if small and stmt.op not in ("copy", "where") else made
+
+    def position(self, stmt: Stmt) -> str:
+        """Where along its loops an element is."""
+        assert isinstance(stmt.arg, tuple)
+        text = ""
+        for i in stmt.arg:
+            at = self.index.get(i, "0")
+            at = f"{at} + j" if i == self.vector else at
+            text = f"({text}) * n{i} + {at}" if text else at
+        return text or "0"
 
     def need_in(self, template: str) -> None:
         if (called := re.match(r"(\w+)\(", template)) and called[1] in PRELUDE:
@@ -290,7 +303,7 @@ class _Stages:
                 if self._calls(stmt):
                     if self._memory(serial) is None:
                         self.wanted[self.stage[stmt.serial] - 1 if source is None else stage].setdefault(serial)
-                elif source is None or source.op == "load" or serial in self.tiles.saved:
+                elif source is None or source.op in ("load", "index") or serial in self.tiles.saved:
                     continue
                 elif stage < self.stage[stmt.serial]:
                     self.wanted[stage].setdefault(serial)
@@ -363,7 +376,7 @@ def vector_loop(kernel: Kernel) -> int:
     """The loop to run innermost: the one along which most bytes are walked with step one, unless it is very short."""
     score = [0] * len(kernel.loops)
     for operand in kernel.operands:
-        width = operand.dtype.itemsize * sum(step != 0 for step in operand.steps)
+        width = operand.dtype.itemsize * operand.numel
         for i, step in enumerate(operand.steps):
             score[i] += width if step == 1 else 0
     best = max(range(len(score)), key=lambda i: (score[i], i))

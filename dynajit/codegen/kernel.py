@@ -10,7 +10,7 @@ import torch
 
 from dynajit.lower.ir import VIEWS, Origin, Value, base_of
 from dynajit.lower.program import Program
-from dynajit.schedule.axes import Axes
+from dynajit.schedule.axes import Axes, Dim
 from dynajit.schedule.group import Dims, Group
 from dynajit.schedule.needs import Needs
 
@@ -118,6 +118,16 @@ class Kernel:
         return loops, operands, len(self.inputs), tuple(dtype for _, dtype in self.scalars), body, stores
 
     @property
+    def checks(self) -> bool:
+        """May it find that its results do not count?"""
+        return any(stmt.op == "checked" for stmt in self.body)
+
+    @property
+    def flag(self) -> int:
+        """Where among sizes and strides it says so."""
+        return len(self.loops) * (1 + len(self.operands))
+
+    @property
     def reduced(self) -> frozenset[int]:
         return frozenset(i for i, loop in enumerate(self.loops) if loop.reduced)
 
@@ -147,10 +157,17 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
 
     sizes = _sizes([axes.size[axis] for axis in number], inputs)
     reduced = {number[axis] for axis in axes.resolve(group.reduced)}
-    loops = _loops(sizes, reduced, [*outputs, *inputs])
+    positions = {
+        leaf.serial: dims_of(group.dims[leaf.serial])[0]
+        for value in group.body.values()
+        for leaf in map(base_of, value.srcs)
+        if leaf.op == "index" and leaf.serial in group.dims
+    }
+    counted = {axis for dim in positions.values() for axis in dim}
+    loops = _loops(sizes, reduced, [*outputs, *inputs], counted)
     inputs = [_with_steps(operand, loops, sizes) for operand in inputs]
     outputs = [_with_steps(operand, loops, sizes) for operand in outputs]
-    body, scalars = _body(group, loops, dims_of, load_of, inputs, program)
+    body, scalars = _body(group, loops, dims_of, load_of, inputs, program, positions)
     held = [
         (axes_, size)
         for serial, by_dim in program.pins.items()
@@ -222,8 +239,10 @@ def _axis_steps(operand: Operand, sizes: tuple[Size, ...]) -> dict[int, int]:
     return steps
 
 
-def _loops(sizes: tuple[Size, ...], reduced: set[int], operands: list[Operand]) -> tuple[Loop, ...]:
-    """Axes ordered by the strides of the widest operands, outputs first, and merged where all operands allow."""
+def _loops(sizes: tuple[Size, ...], reduced: set[int], operands: list[Operand], counted: set[int]) -> tuple[Loop, ...]:
+    """Axes ordered by the strides of the widest operands, outputs first, and merged where all operands allow; not those
+    whose positions are values.
+    """
     steps = [_axis_steps(operand, sizes) for operand in operands]
     widest = sorted(range(len(operands)), key=lambda k: (-len(steps[k]), k))
 
@@ -233,6 +252,8 @@ def _loops(sizes: tuple[Size, ...], reduced: set[int], operands: list[Operand]) 
     loops: list[Loop] = []
     for axis in sorted(range(len(sizes)), key=weight):
         last = loops[-1] if loops else None
+        if last is not None and counted & {axis, *last.axes}:
+            last = None
         if last is not None and last.reduced == (axis in reduced) and _mergeable(last.axes[-1], axis, sizes, steps):
             loops[-1] = Loop((*last.axes, axis), last.reduced, last.hint * sizes[axis].hint)
         else:
@@ -265,6 +286,7 @@ def _body(
     load_of: dict[int, int],
     inputs: list[Operand],
     program: Program,
+    positions: dict[int, Dim],
 ) -> tuple[tuple[Stmt, ...], tuple[tuple[str, torch.dtype], ...]]:
     assert callable(dims_of)
     loop_of = {axis: i for i, loop in enumerate(loops) for axis in loop.axes}
@@ -286,6 +308,9 @@ def _body(
             made[serial] = Stmt(serial, "load", (), (), value.dtype, vary, load_of[serial])
         elif value.op in ("const", "full", "like"):
             numbers[serial] = value.arg
+        elif value.op == "index":
+            along = tuple(loop_of[axis] for axis in positions[serial])
+            made[serial] = Stmt(serial, "index", (), (), value.dtype, frozenset(along), along)
         elif value.op == "scalar":
             scalars.setdefault(value.arg, value.dtype)
             made[serial] = Stmt(serial, "scalar", (), (), value.dtype, frozenset(), list(scalars).index(value.arg))

@@ -14,7 +14,7 @@ from dynajit.codegen.text import NoSpelling
 from dynajit.codegen.wrapper import Wrapper, owners, write
 from dynajit.lower.from_fx import NotLowerable, from_fx
 from dynajit.lower.ir import Value, walk
-from dynajit.lower.program import Compute, Program, leaves
+from dynajit.lower.program import Compute, Extern, Program, leaves
 from dynajit.schedule.fuse import Schedule, Unfusable, fuse
 from dynajit.schedule.group import Group
 from dynajit.schedule.needs import Needs, needs
@@ -64,9 +64,11 @@ def plan(gm: GraphModule, inputs: Sequence[Any], print_: Callable[[Kernel], obje
                 continue
         kernels = {}
         owned = owners(program, need)
+        # Where the calls that a kernel stands for may have to take its place, each result must be one of theirs.
+        once = any(isinstance(item, Extern) and not item.again for item in program.items)
         for group in schedule.groups:
             stored = {serial for serial in group.body if serial in schedule.stored and schedule.home[serial] is group}
-            for serial in stored - owned.keys():
+            for serial in stored - owned.keys() if once else ():
                 as_they_are[_node_of(program, serial)] = "its parts do not fit into one kernel"
             kernels[group.number] = build(_kernel_name(group, program), group, schedule.axes, stored, program, need)
             for operand in kernels[group.number].outputs:

@@ -24,6 +24,13 @@ class Text:
     indent: str = "  "
     comment: str = "//"
     _last: Origin | None = None
+    _scopes: list[set[str]] = field(default_factory=lambda: [set()])
+
+    def declare(self, line: str) -> None:
+        """A declaration, unless the block we are in has it already."""
+        if line not in self._scopes[-1]:
+            self._scopes[-1].add(line)
+            self.add(line)
 
     def add(self, line: str, origin: Origin | None = None) -> None:
         if origin is not None and origin is not self._last:
@@ -44,7 +51,9 @@ class Text:
     def indented(self) -> Iterator[None]:
         self.depth += 1
         self._last = None
+        self._scopes.append(set())
         yield
+        self._scopes.pop()
         self._last = None
         self.depth -= 1
 

@@ -188,6 +188,8 @@ class _Printer:
             return
         if stmt.op == "load":
             value = self._load(stmt)
+        elif stmt.op == "index":
+            value = self._position(stmt)
         elif stmt.op == "count":
             assert isinstance(stmt.arg, frozenset)
             value = f"tl.cast({_product(sorted(stmt.arg))}, {REGISTER[stmt.dtype]})"
@@ -196,6 +198,13 @@ class _Printer:
         else:
             value = self._expression(stmt)
         self.text.add(f"{self.names[stmt.serial]} = {value}", stmt.origin)
+
+    def _position(self, stmt: Stmt) -> str:
+        assert isinstance(stmt.arg, tuple)
+        text = ""
+        for i in stmt.arg:
+            text = f"({text}) * n{i} + i{i}" if text else f"i{i}"
+        return f"tl.cast({text}, tl.int64)"
 
     def _load(self, stmt: Stmt) -> str:
         address, mask = self._address(int(stmt.arg))  # type: ignore[call-overload]

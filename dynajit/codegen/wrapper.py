@@ -223,6 +223,8 @@ class _Writer:
 
     def _output_name(self, serial: int) -> str:
         """A node's one tensor keeps the node's name."""
+        if serial not in self.owners:
+            return self._name(f"part_of_{self.program.origins[serial].name}")
         node, path = self.owners[serial]
         return node.name if not path else self._name(node.name + re.sub(r"\W", "_", path.rstrip("]")))
 

@@ -72,6 +72,17 @@ def fused(a: Operand, b: Operand, c: Operand) -> Value:
     return op("fma", a, b, c)
 
 
+def positions(shape: tuple[int, ...], dim: int) -> Value:
+    """The position of each element along a dimension, for a value of this shape."""
+    index = Value("index", (), (shape[dim],), torch.int64)
+    return Value("reshape", (index,), tuple(size if d == dim else 1 for d, size in enumerate(shape)), torch.int64)
+
+
+def checked(value: Value, holds: Value) -> Value:
+    """The value, if a condition holds everywhere; else eager kernels run the call, and say what is wrong."""
+    return op("checked", value, holds)
+
+
 def cast(value: Value, dtype: torch.dtype) -> Value:
     """The value rounded to another dtype; itself when it has that dtype already."""
     if value.dtype == dtype:

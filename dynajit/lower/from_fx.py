@@ -42,7 +42,11 @@ SLOW = frozenset(
         torch.ops.aten.native_group_norm.default,
         torch.ops.aten._softmax.default,
         torch.ops.aten._log_softmax.default,
-        torch.ops.aten.native_layer_norm_backward.default,
+        torch.ops.aten.logsumexp.default,
+        torch.ops.aten.nll_loss_forward.default,
+        torch.ops.aten.nll_loss_backward.default,
+        *(torch.ops.aten.argmax.default, torch.ops.aten.argmin.default),
+        *(torch.ops.aten.max.dim, torch.ops.aten.min.dim),
     )
 )
 # With `training`, these update running statistics without saying so in their schema.

@@ -23,9 +23,10 @@ _BINARY = "add sub mul div fmod pow atan2 hypot maximum minimum fmax fmin copysi
 UNARY = frozenset(_UNARY.split())
 BINARY = frozenset(_BINARY.split())
 TERNARY = frozenset(("where", "fma"))
+CHECKS = frozenset(("checked",))
 POINTWISE = UNARY | BINARY | TERNARY | {"cast", "copy"}
 VIEWS = frozenset(("permute", "expand", "reshape"))
-LEAVES = frozenset(("buffer", "scalar", "const", "full", "like", "count"))
+LEAVES = frozenset(("buffer", "scalar", "const", "full", "like", "count", "index"))
 REDUCTIONS = frozenset(("sum", "total", "prod", "max", "min", "any", "all"))
 
 _SERIAL = count()
@@ -38,6 +39,8 @@ class Value:
     buffer: the `Buffer`; scalar: the name of the graph's number; const, full, like: a Python number;
     count: dimensions of its operand; permute: the order of dimensions; reduce: (kind, dimensions), which are kept;
     a mathematical function: how eager computes it (`FUNCTION_WAYS`).
+    index is the position along its one dimension. checked is its first operand; where the second does not hold, the
+    results of the kernel do not count.
     serial: creation order, which is program order.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +14,7 @@ from dynajit.codegen.kernel import Operand
 from dynajit.runtime.launch import PLAIN, Binary, Launch, python_launch
 from dynajit.runtime.mathlib import address
 
+ENVIRONMENT = "DYNAJIT_SPARE_MB"
 SHIM = ("get_data_ptr", "get_sizes", "get_strides", "get_dim", "get_dtype")
 
 
@@ -45,7 +47,15 @@ def table(binary: Binary) -> tuple[Any, ...]:
 
 def _row(operand: Operand) -> tuple[Any, ...]:
     steps = tuple(-1 if step is None else step for step in operand.steps)
-    return _code(operand.dtype), operand.dims, operand.layout, operand.dense, operand.strides, steps
+    return (
+        _code(operand.dtype),
+        operand.dtype.itemsize,
+        operand.dims,
+        operand.layout,
+        operand.dense,
+        operand.strides,
+        steps,
+    )
 
 
 @functools.cache
@@ -66,6 +76,20 @@ def c_module() -> ModuleType | None:
         return None
 
 
+def spare_bytes() -> int:
+    """How much memory of results that nobody holds any more may wait for the next ones: a 32nd of what there is."""
+    if os.environ.get(ENVIRONMENT):
+        return int(float(os.environ[ENVIRONMENT]) * 2**20)
+    return min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 32, 2**28)
+
+
+def keep_results(module: ModuleType, size: int) -> int:
+    """Set how much is kept; what was left of it before."""
+    count = torch._C._storage_Use_Count if size else None
+    left: int = module.keep(size, count, torch.is_inference_mode_enabled)
+    return left
+
+
 def _calibrate(module: ModuleType) -> bool:
     """Find where a Python tensor keeps its at::Tensor, and that its dispatch keys; then compare what the shim says.
 
@@ -83,6 +107,7 @@ def _calibrate(module: ModuleType) -> bool:
         return False
     plain = functools.reduce(int.__or__, keys)
     module.setup(addresses, tensor.pop(), key.pop(), plain, PLAIN, torch.empty_strided)
+    keep_results(module, spare_bytes())
     odd = torch.empty(2, dtype=torch.complex64).conj().imag  # a float tensor with the negative bit
     return module.facts(odd) is None and all(
         module.facts(x)[:3] == (x.data_ptr(), tuple(x.shape), x.stride()) for x in samples

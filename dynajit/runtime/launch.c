@@ -11,6 +11,7 @@
 #include <structmember.h>
 
 enum { MAX_RANK = 12, MAX_AXES = 24, MAX_LOOPS = 16, MAX_INPUTS = 32, MAX_OUTPUTS = 16, MAX_PINS = 32 };
+enum { SPARES = 2, WORTH_KEEPING = 1 << 18 }; /* buffers of an output; bytes: smaller ones come without page faults */
 enum { LET_GO = 16384 }; /* elements: below this, letting other threads run costs more than the kernel */
 
 typedef int32_t (*get_pointer)(void *, void **);
@@ -30,10 +31,23 @@ static struct {
     PyObject *types;     /* (Tensor, Parameter) */
     PyObject *empty_strided;
     PyObject *keyword; /* ("dtype",) */
+    PyObject *use_count, *in_inference_mode; /* functions; NULL: nothing is kept */
+    PyObject *data, *untyped_storage, *cdata; /* names */
+    int64_t room;                             /* bytes that may still be kept */
 } torch;
 
+/* Memory of an earlier result. Fresh pages cost more than most kernels: once nobody else holds a result, the next one
+ * goes to the same place, through a tensor of its own. */
 typedef struct {
-    int rank, dtype, dense;
+    PyObject *alias, *storage, *address; /* NULL: nothing is kept here */
+    void *pointer;
+    int64_t bytes;
+    long idle;       /* references to the storage when nobody else has one ... */
+    Py_ssize_t known; /* ... and to the Python object for it */
+} Spare;
+
+typedef struct {
+    int rank, dtype, dense, width; /* width: bytes of an element */
     int8_t layout[MAX_RANK];
     int8_t count[MAX_RANK]; /* axes of each dimension ... */
     int8_t first[MAX_RANK]; /* ... and where they start in `axes` */
@@ -68,6 +82,8 @@ typedef struct {
     PyObject *dtype[MAX_OUTPUTS];
     Size size[MAX_AXES];
     Product loop[MAX_LOOPS], pin[MAX_PINS];
+    Spare spare[MAX_OUTPUTS][SPARES];
+    int oldest[MAX_OUTPUTS]; /* which spare gives way */
     char number[MAX_INPUTS]; /* 'i' or 'f' */
 } Launch;
 
@@ -158,17 +174,85 @@ static int loop_steps(const Launch *self, const Operand *operand, const int64_t 
     return 1;
 }
 
-/* A new tensor. Returns a new reference; its shape and strides are left in the arrays. */
-static PyObject *allocate(const Launch *self, int k, const int64_t *sizes, int64_t *strides) {
+static void spare_clear(Spare *spare) {
+    torch.room += spare->alias ? spare->bytes : 0;
+    Py_CLEAR(spare->alias);
+    Py_CLEAR(spare->storage);
+    Py_CLEAR(spare->address);
+}
+
+static long uses(PyObject *address) {
+    PyObject *count = PyObject_CallOneArg(torch.use_count, address);
+    const long uses = count ? PyLong_AsLong(count) : -1;
+    Py_XDECREF(count);
+    if (uses < 0) PyErr_Clear();
+    return uses;
+}
+
+/* Is the memory of the kind that is wanted, still where it was, and does nobody else look at it? */
+static int spare_fits(const Spare *spare, const Operand *operand, const int64_t *extents, const int64_t *strides,
+                      int64_t bytes) {
+    int64_t *sizes, *steps;
+    void *pointer, *tensor;
+    if (!spare->alias || spare->bytes != bytes || Py_REFCNT(spare->storage) != spare->known)
+        return 0;
+    tensor = (char *)spare->alias + torch.tensor;
+    if (torch.data_ptr(tensor, &pointer) || pointer != spare->pointer) return 0;
+    if (torch.sizes(tensor, &sizes) || torch.strides(tensor, &steps)) return 0;
+    for (int d = 0; d < operand->rank; d++)
+        if (sizes[d] != extents[d] || steps[d] != strides[d]) return 0;
+    return uses(spare->address) == spare->idle;
+}
+
+/* Remember the memory of a new result. Failing to is no error. */
+static void spare_keep(Spare *spare, PyObject *made, int64_t bytes) {
+    spare_clear(spare);
+    if (torch.room < bytes) return;
+    spare->alias = PyObject_GetAttr(made, torch.data);
+    spare->storage = spare->alias ? PyObject_CallMethodNoArgs(spare->alias, torch.untyped_storage) : NULL;
+    spare->address = spare->storage ? PyObject_GetAttr(spare->storage, torch.cdata) : NULL;
+    const long now = spare->address ? uses(spare->address) : -1;
+    if (now < 2 || torch.data_ptr((char *)spare->alias + torch.tensor, &spare->pointer)) {
+        PyErr_Clear();
+        Py_CLEAR(spare->alias);
+        spare_clear(spare);
+        return;
+    }
+    spare->idle = now - 1; /* without the result itself */
+    spare->known = Py_REFCNT(spare->storage);
+    spare->bytes = bytes;
+    torch.room -= bytes;
+}
+
+static int may_keep(void) {
+    if (!torch.use_count) return 0;
+    PyObject *inference = PyObject_CallNoArgs(torch.in_inference_mode); /* its tensors are of another kind */
+    const int may = inference == Py_False;
+    Py_XDECREF(inference);
+    PyErr_Clear();
+    return may;
+}
+
+/* A tensor for a result. Returns a new reference; its strides are left in the array. */
+static PyObject *allocate(Launch *self, int k, const int64_t *sizes, int64_t *strides) {
     /* Owned: size, stride. Borrowed: dtype. */
     const Operand *operand = &self->operand[self->inputs + k];
-    PyObject *made = NULL, *size = PyTuple_New(operand->rank), *stride = PyTuple_New(operand->rank);
-    if (!size || !stride) goto done;
-    int64_t step = 1;
+    int64_t extents[MAX_RANK], step = 1;
     for (int r = operand->rank - 1; r >= 0; r--) {
         const int d = operand->layout[r];
-        const int64_t extent = product(operand->axes + operand->first[d], operand->count[d], sizes);
-        PyObject *extent_object = PyLong_FromLongLong(extent), *step_object = PyLong_FromLongLong(step);
+        extents[d] = product(operand->axes + operand->first[d], operand->count[d], sizes);
+        strides[d] = step;
+        step *= extents[d];
+    }
+    const int64_t bytes = step * operand->width;
+    const int keeps = bytes >= WORTH_KEEPING && may_keep();
+    for (int s = 0; keeps && s < SPARES; s++)
+        if (spare_fits(&self->spare[k][s], operand, extents, strides, bytes))
+            return PyObject_GetAttr(self->spare[k][s].alias, torch.data);
+    PyObject *made = NULL, *size = PyTuple_New(operand->rank), *stride = PyTuple_New(operand->rank);
+    if (!size || !stride) goto done;
+    for (int d = 0; d < operand->rank; d++) {
+        PyObject *extent_object = PyLong_FromLongLong(extents[d]), *step_object = PyLong_FromLongLong(strides[d]);
         if (!extent_object || !step_object) {
             Py_XDECREF(extent_object);
             Py_XDECREF(step_object);
@@ -176,11 +260,13 @@ static PyObject *allocate(const Launch *self, int k, const int64_t *sizes, int64
         }
         PyTuple_SET_ITEM(size, d, extent_object);
         PyTuple_SET_ITEM(stride, d, step_object);
-        strides[d] = step;
-        step *= extent;
     }
     PyObject *args[] = {size, stride, self->dtype[k]};
     made = PyObject_Vectorcall(torch.empty_strided, args, 2, torch.keyword);
+    if (made && keeps) {
+        spare_keep(&self->spare[k][self->oldest[k]], made, bytes);
+        self->oldest[k] = (self->oldest[k] + 1) % SPARES;
+    }
 done:
     Py_XDECREF(size);
     Py_XDECREF(stride);
@@ -189,14 +275,14 @@ done:
 
 /* launch(*tensors, *numbers) -> a tensor, a tuple of them, or None if the kernel does not fit these arguments. */
 static PyObject *launch(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names) {
-    const Launch *self = (const Launch *)callable;
+    Launch *self = (Launch *)callable;
     if (PyVectorcall_NARGS(nargsf) != self->inputs + self->numbers || names) {
         PyErr_SetString(PyExc_TypeError, "a launch takes its kernel's tensors and numbers, by position");
         return NULL;
     }
     void *pointers[MAX_INPUTS + MAX_OUTPUTS];
     int64_t *shapes[MAX_INPUTS], *strides[MAX_INPUTS], sizes[MAX_AXES], made_strides[MAX_RANK];
-    int64_t z[MAX_LOOPS * (1 + MAX_INPUTS + MAX_OUTPUTS)];
+    int64_t z[MAX_LOOPS * (1 + MAX_INPUTS + MAX_OUTPUTS) + 1];
     Number numbers[MAX_INPUTS];
     for (int i = 0; i < self->inputs; i++) {
         void *tensor = plain(args[i]);
@@ -232,7 +318,8 @@ static PyObject *launch(PyObject *callable, PyObject *const *args, size_t nargsf
         }
         loop_steps(self, &self->operand[at], made_strides, sizes, z + self->loops * (1 + at));
     }
-    int64_t work = 1;
+    int64_t *const flag = z + self->loops * (1 + self->inputs + self->outputs), work = 1;
+    *flag = 0;
     for (int k = 0; k < self->loops; k++) work *= z[k];
     if (work < LET_GO) {
         self->kernel(pointers, z, numbers);
@@ -240,6 +327,10 @@ static PyObject *launch(PyObject *callable, PyObject *const *args, size_t nargsf
         Py_BEGIN_ALLOW_THREADS
         self->kernel(pointers, z, numbers);
         Py_END_ALLOW_THREADS
+    }
+    if (*flag) { /* a check failed: eager says what is wrong */
+        while (made > 0) Py_DECREF(results[--made]);
+        Py_RETURN_NONE;
     }
     if (self->outputs == 1) return results[0];
     PyObject *tuple = PyTuple_New(self->outputs);
@@ -271,10 +362,10 @@ static int parse_axes(PyObject *tuple, int8_t *axes, int *count, int limit) {
     return 0;
 }
 
-/* (dtype code, dims, layout, dense, strides, steps) */
+/* (dtype code, bytes of an element, dims, layout, dense, strides, steps) */
 static int parse_operand(PyObject *row, Operand *operand) {
     PyObject *dims, *layout, *strides, *steps;
-    if (!PyArg_ParseTuple(row, "iO!O!pO!O!", &operand->dtype, &PyTuple_Type, &dims, &PyTuple_Type, &layout,
+    if (!PyArg_ParseTuple(row, "iiO!O!pO!O!", &operand->dtype, &operand->width, &PyTuple_Type, &dims, &PyTuple_Type, &layout,
                           &operand->dense, &PyTuple_Type, &strides, &PyTuple_Type, &steps))
         return -1;
     const Py_ssize_t rank = PyTuple_GET_SIZE(dims), loops = PyTuple_GET_SIZE(steps);
@@ -364,7 +455,10 @@ fail:
 static void launch_dealloc(PyObject *object) {
     Launch *self = (Launch *)object;
     PyTypeObject *type = Py_TYPE(object);
-    for (int k = 0; k < MAX_OUTPUTS; k++) Py_XDECREF(self->dtype[k]);
+    for (int k = 0; k < MAX_OUTPUTS; k++) {
+        Py_XDECREF(self->dtype[k]);
+        for (int s = 0; s < SPARES; s++) spare_clear(&self->spare[k][s]);
+    }
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -410,6 +504,24 @@ static PyObject *setup(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* keep(bytes, use_count, is_inference_mode_enabled): how much memory of earlier results all launches may keep, and the
+ * functions that tell whether they may; keep(0, None, None) for nothing. -> what is left of it, before. */
+static PyObject *keep(PyObject *module, PyObject *args) {
+    (void)module;
+    long long bytes;
+    PyObject *use_count, *inference;
+    if (!PyArg_ParseTuple(args, "LOO", &bytes, &use_count, &inference)) return NULL;
+    const long long before = torch.room;
+    Py_XSETREF(torch.data, PyUnicode_InternFromString("data"));
+    Py_XSETREF(torch.untyped_storage, PyUnicode_InternFromString("untyped_storage"));
+    Py_XSETREF(torch.cdata, PyUnicode_InternFromString("_cdata"));
+    if (!torch.data || !torch.untyped_storage || !torch.cdata) return NULL;
+    Py_XSETREF(torch.in_inference_mode, Py_NewRef(inference));
+    Py_XSETREF(torch.use_count, use_count == Py_None ? NULL : Py_NewRef(use_count));
+    torch.room = bytes;
+    return PyLong_FromLongLong(before);
+}
+
 /* find_word(object address, size, word) -> offset of a 64-bit word in memory, or -1. */
 static PyObject *find_word(PyObject *module, PyObject *args) {
     (void)module;
@@ -453,6 +565,7 @@ fail:
 
 static PyMethodDef methods[] = {
     {"setup", setup, METH_VARARGS, NULL},
+    {"keep", keep, METH_VARARGS, NULL},
     {"find_word", find_word, METH_VARARGS, NULL},
     {"facts", facts, METH_O, NULL},
     {NULL, NULL, 0, NULL},

@@ -62,8 +62,10 @@ def python_launch(binary: Binary) -> Launch:
             steps += found
         extents = [prod(sizes[axis] for axis in loop.axes) for loop in kernel.loops]
         pointers = (ctypes.c_void_p * (tensors + len(outputs)))(*(t.data_ptr() for t in (*given, *outputs)))
-        numbers_in = (ctypes.c_long * max(len(extents) + len(steps), 1))(*extents, *steps)
+        numbers_in = (ctypes.c_long * (kernel.flag + 1))(*extents, *steps)
         function(ctypes.addressof(pointers), ctypes.addressof(numbers_in), ctypes.addressof(numbers))
+        if numbers_in[kernel.flag]:
+            return None  # a check failed: eager says what is wrong
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     return launch

@@ -51,10 +51,11 @@ class Schedule:
 
 @dataclass
 class _Chain:
-    """A value that nobody computes yet: cheap enough to be computed by each reader."""
+    """A value that nobody computes yet: cheap enough to be computed by each reader. large: loads as long as itself."""
 
     ops: int
     loads: frozenset[int]
+    large: frozenset[int]
 
 
 @dataclass
@@ -182,19 +183,21 @@ class _Fuser:
         """The value as something to be computed by its readers, if it is cheap enough."""
         if value.op == "reduce" or (value.op in MATH and prod(value.shape) > SMALL):
             return None
-        ops, loads = 1, set[int]()
+        ops, loads, large = 1, set[int](), set[int]()
         for src in value.srcs:
             base = base_of(src)
             if base.serial in self.chains:
                 below = self.chains[base.serial]
-                ops, loads = ops + below.ops, loads | below.loads
+                ops, loads, large = ops + below.ops, loads | below.loads, large | below.large
             elif base.op == "buffer":
                 loads.add(base.serial)
+                if prod(base.shape) >= prod(value.shape):
+                    large.add(base.serial)
             elif base.op not in LEAVES:
                 return None
         if ops > INLINE_OPS or len(loads) > INLINE_LOADS:
             return None
-        return _Chain(ops, frozenset(loads))
+        return _Chain(ops, frozenset(loads), frozenset(large))
 
     def _join(self, value: Value) -> None:
         level, below = self._sources(value)
@@ -282,7 +285,7 @@ class _Fuser:
             if serial == value.serial or (serial not in self.homes and axes in (full, rows)):
                 self.homes[serial] = group
                 chain = self.chains.get(serial)
-                if chain is not None and len(chain.loads) > READS:
+                if chain is not None and len(chain.large) > READS:
                     del self.chains[serial], self.inline[serial]  # stored once, where it was computed anyway
         for load, _ in placement.loads.values():
             base = base_of(load)

@@ -82,13 +82,13 @@ class Placement:
             return self.place(value)
         elif value.op == "like":
             found = self.read(value.srcs[0])
-        elif value.op in LEAVES - {"buffer", "full"}:
+        elif value.op in LEAVES - {"buffer", "full", "index"}:
             for src in value.srcs:
                 self.read(src)
             found = ()
         else:
             found = tuple(() if size == 1 else (self.axes.new(size),) for size in value.shape)
-            if value.op != "full":
+            if value.op not in ("full", "index"):
                 self.loads[value.serial] = value, found
         self.dims[value.serial] = found
         return found

@@ -102,7 +102,8 @@ def test_inner_loops_are_vectorised(name: str, tmp_path: Path) -> None:
     source = print_file([kernel for _, kernel in made.launched], function).source
     path = tmp_path / "kernels.c"
     path.write_text(source)
-    flags = [flag for flag in chain.flags if flag != "-shared"]
+    # A loop that only copies becomes a call of memcpy, which is no loss, but no loop either.
+    flags = [flag for flag in chain.flags if flag != "-shared"] + ["-fno-tree-loop-distribute-patterns"]
     command = [chain.command, *flags, "-fopt-info-vec-optimized", "-c", str(path), "-o", str(tmp_path / "kernels.o")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     done = {int(line.split(":")[1]) for line in said.splitlines() if "loop vectorized" in line}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import torch
 
-from dynajit.lower.build import FLOATS, Unsupported, cast, op, opmath
+from dynajit.lower.build import FLOATS, Unsupported, cast, const, op, opmath, positions
 from dynajit.lower.ir import Value
 from dynajit.lower.lowering import TABLE, lowering
 from dynajit.lower.ops.conversion import copy
@@ -74,6 +76,20 @@ def mean(x: Value, dtype: torch.dtype | None = None) -> Value:
     return mean_dim(x, None, False, dtype)
 
 
+@lowering(aten.prod.dim_int)
+def prod_dim(x: Value, dim: Dims, keepdim: bool = False, dtype: torch.dtype | None = None) -> Value:
+    result = dtype or (x.dtype if x.dtype.is_floating_point else torch.int64)
+    if result not in FLOATS and x.dtype.is_floating_point:
+        raise Unsupported("float to integer")
+    wide = opmath(result) if result in FLOATS else torch.int64
+    return cast(reduce("prod", cast(x, wide), dims_of(x, dim), keepdim), result)
+
+
+@lowering(aten.prod.default)
+def prod_(x: Value, dtype: torch.dtype | None = None) -> Value:
+    return prod_dim(x, None, False, dtype)
+
+
 def _extreme(kind: str) -> Callable[..., Value]:
     def rule(x: Value, dim: Dims = (), keepdim: bool = False) -> Value:
         if x.dtype == torch.bool:
@@ -100,6 +116,85 @@ def _logical(kind: str) -> Callable[..., Value]:
 for _kind in ("any", "all"):
     for _overload in ("default", "dim", "dims"):
         TABLE[getattr(getattr(aten, _kind), _overload)] = _logical(_kind)
+
+
+FAR = 2**62  # beyond every position
+
+
+def _first_extreme(kind: str, x: Value, dim: int | None, keepdim: bool) -> tuple[Value, Value]:
+    """The extreme along a dimension and where it is first; of NaN, the first one."""
+    if dim is None:
+        flat = Value("reshape", (x,), (prod(x.shape),), x.dtype)
+        value, where = _first_extreme(kind, flat, 0, False)
+        return value, Value("reshape", (where,), (1,) * len(x.shape) if keepdim else (), where.dtype)
+    if not x.shape:
+        raise Unsupported("no dimension")
+    if x.dtype == torch.bool:
+        raise Unsupported("of bools")
+    dims = dims_of(x, dim)
+    wide = cast(x, opmath(x.dtype) if x.dtype in FLOATS else torch.int64)
+    best = reduce(kind, wide, dims, True)
+    found = op("eq", wide, best)
+    if x.dtype.is_floating_point:
+        found = op("or", found, op("ne", wide, wide))
+    where = reduce("min", op("where", found, positions(x.shape, dims[0]), const(FAR, torch.int64)), dims, True)
+    values = [cast(best, x.dtype), where]
+    if not keepdim:
+        shape = tuple(size for d, size in enumerate(x.shape) if d not in dims)
+        values = [Value("reshape", (value,), shape, value.dtype) for value in values]
+    return values[0], values[1]
+
+
+def _argument(kind: str) -> Callable[..., Value]:
+    def rule(x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+        return _first_extreme(kind, x, dim, keepdim)[1]
+
+    return rule
+
+
+TABLE[aten.argmax.default], TABLE[aten.argmin.default] = _argument("max"), _argument("min")
+
+
+@lowering(aten.max.dim)
+def max_dim(x: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    return _first_extreme("max", x, dim, keepdim)
+
+
+@lowering(aten.min.dim)
+def min_dim(x: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    return _first_extreme("min", x, dim, keepdim)
+
+
+@lowering(aten.logsumexp.default)
+def logsumexp(x: Value, dim: Dims, keepdim: bool = False) -> Value:
+    """As ReduceOps.cpp: an infinite maximum is not subtracted, so that nothing becomes infinity less infinity."""
+    if x.dtype not in FLOATS or not x.shape:
+        raise Unsupported("floats of at least one dimension")
+    dims = dims_of(x, dim)
+    wide = cast(x, opmath(x.dtype))
+    most = reduce("max", wide, dims, True)
+    most = op("where", op("eq", op("abs", most), math.inf), 0, most)
+    total = reduce("total", op("exp", op("sub", wide, most), arg="sleef"), dims, True)
+    return _shaped(op("add", op("log", total, arg="sleef"), most), x, dims, keepdim)
+
+
+@lowering(aten.linalg_vector_norm.default)
+def vector_norm(
+    x: Value, ord: Any = 2, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> Value:
+    if x.dtype not in FLOATS or (dtype or x.dtype) != x.dtype or isinstance(ord, Value):
+        raise Unsupported("floats, and a constant order")
+    dims = dims_of(x, dim)
+    wide = cast(x, opmath(x.dtype))
+    if ord == 2:
+        value = op("sqrt", reduce("total", op("mul", wide, wide), dims, True), arg="exact")
+    elif ord == 1:
+        value = reduce("total", op("abs", wide), dims, True)
+    elif ord in (math.inf, -math.inf):
+        value = reduce("max" if ord > 0 else "min", op("abs", wide), dims, True)
+    else:
+        raise Unsupported(f"the norm of order {ord}")
+    return _shaped(value, x, dims, keepdim)
 
 
 def moments(x: Value, dims: tuple[int, ...]) -> tuple[Value, Value]:

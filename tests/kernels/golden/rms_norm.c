@@ -16,6 +16,7 @@ void k0_add_pow_mean_rsqrt_mul(void *const *p, const long *z, const union number
 #pragma omp parallel for schedule(static) if(rows > 1 && rows * n1 > 7281)
   for (long r = 0; r < rows; r++) {
     // line 6: mean = ...
+    float mean = 0;
     struct sum_f32 mean_sum;
     sum_start_f32(&mean_sum, n1);
     for (long start = 0, m; start < n1; start += m) {
@@ -39,7 +40,7 @@ void k0_add_pow_mean_rsqrt_mul(void *const *p, const long *z, const union number
       sum_block_f32(&mean_sum, m, pow1_b);
     }
     // line 6: mean = ...
-    const float mean = sum_end_f32(&mean_sum);
+    mean = mean + sum_end_f32(&mean_sum);
     const float mean2 = mean / count;
     // line 7: add_1 = ...
     const float add1 = mean2 + 1e-06f;

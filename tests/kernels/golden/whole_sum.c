@@ -7,6 +7,7 @@ void k0_mul_sum(void *const *p, const long *z, const union number *s)
 #pragma omp parallel for schedule(static) if(rows > 1 && rows * n0 > 32768)
   for (long r = 0; r < rows; r++) {
     // line 3: sum_1 = ...
+    float sum1 = 0;
     struct sum_f32 sum1_sum;
     sum_start_f32(&sum1_sum, n0);
     for (long start = 0, m; start < n0; start += m) {
@@ -24,7 +25,7 @@ void k0_mul_sum(void *const *p, const long *z, const union number *s)
       sum_block_f32(&sum1_sum, m, mul_b);
     }
     // line 3: sum_1 = ...
-    const float sum1 = sum_end_f32(&sum1_sum);
+    sum1 = sum1 + sum_end_f32(&sum1_sum);
     const float copy = sum1;
     out[0] = copy;
   }
