@@ -42,6 +42,7 @@ from dynajit.values import ambient
 
 _COMPILING = threading.RLock()  # tracing switches process-wide settings (the warning filters)
 MAX_RETRIES = 8
+SAMPLES = 12
 _RANDOM = frozenset({"rand", "randn", "randint", "randperm", "dropout", "bernoulli", "multinomial", "normal", "uniform",
                      "rand_like", "randn_like", "randint_like", "alpha_dropout", "feature_alpha_dropout", "rrelu",
                      "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax", "fractional_max_pool2d", "exponential",
@@ -181,6 +182,8 @@ def _compile(
         record.extra.append(weakref.ref(code))
     frame.add(code, entry)
     content.keep(func, options, entry, record)
+    if graph is not None and events.are_heard():
+        graph.sample(SAMPLES)  # somebody watches: the first runs are timed
     events.emit(events.EntryAdded(root, len(record.entries), kept_entry))
     return entry
 

@@ -6,6 +6,7 @@ by the machine that simulates exception handling.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynajit.reasons import Reason
@@ -47,12 +48,20 @@ class Raised(Exception):
         self.value = value
 
 
+PLACES: list[Callable[[str], str]] = []
+"""The last of them tells how the reader knows a `file:line`: a notebook says `In[5], line 3`."""
+
+
 class CompileError(Exception):
     """Compiling failed. The text begins with the user's line and ends with what to try."""
 
     def __init__(self, stage: str, where: str, what: str, hint: str = "") -> None:
         self.stage, self.where, self.what, self.hint = stage, where, what, hint
-        super().__init__(f"{where}: {what}" + (f"\n  try: {hint}" if hint else ""))
+        super().__init__(stage, where, what, hint)
+
+    def __str__(self) -> str:
+        where = PLACES[-1](self.where) if PLACES else self.where
+        return f"{where}: {self.what}" + (f"\n  try: {self.hint}" if self.hint else "")
 
 
 class LoweringError(CompileError):

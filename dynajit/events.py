@@ -102,6 +102,10 @@ def subscribed(observer: Callable[[Event], None]) -> Iterator[None]:
         unsubscribe()
 
 
+def are_heard() -> bool:
+    return bool(_SUBSCRIBERS)
+
+
 def emit(event: Event) -> None:
     for observer in tuple(_SUBSCRIBERS):
         observer(event)

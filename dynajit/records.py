@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,18 +26,28 @@ class Break:
     where: tuple[str, int] | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class GraphRecord:
     """nodes: (name, op, target, inputs, origin, shape) of each operation; compiled: what the backend made of it.
 
-    measured: seconds of one launch of each kernel, by its name, once `dynajit.profile` took them.
+    times: seconds of some launches of each kernel, by its name, and of the whole graph under "".
     """
 
     nodes: tuple[Any, ...]
     code: str
     compiled: CompiledGraph
     call: frame.GraphCall
-    measured: dict[str, float] = field(default_factory=dict)
+    times: Mapping[str, list[float]] = field(default_factory=dict)
+
+    def sample(self, count: int) -> None:
+        """Time the next `count` runs."""
+        if self.compiled.sample is not None:
+            self.times = self.compiled.sample(count)
+
+    def measured(self, name: str) -> float:
+        """The median, without the first run if there are more; 0 if nothing was measured."""
+        found = self.times.get(name, ())
+        return statistics.median(found[1:] or found) if found else 0.0
 
 
 @dataclass

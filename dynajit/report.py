@@ -82,7 +82,7 @@ class BreakInfo:
 class KernelReport:
     """One generated kernel. lines: (line of source, line of the user's function) pairs; places: (line of source, node).
 
-    seconds: what building took; measured: seconds of one launch, if `dynajit.profile` took them.
+    seconds: what building took; measured: seconds of one launch, 0 if nobody has looked.
     """
 
     name: str
@@ -106,7 +106,7 @@ class KernelReport:
 class GraphInfo:
     """index: from 0, in order of capture. code: the graph as Python text. calls: how often it ran.
 
-    passes: (title, text) of the program after each step from the graph to its kernels.
+    passes: (title, text) of the program after each step from the graph to its kernels. measured: seconds of one run.
     """
 
     index: int
@@ -120,6 +120,7 @@ class GraphInfo:
     schedule: tuple[str, ...] = ()
     wrapper: str = ""
     passes: tuple[tuple[str, str], ...] = ()
+    measured: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import inspect
 import platform
 import re
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import CodeType, FunctionType
@@ -199,7 +197,8 @@ class _Summary:
             compiled = entry.graph.compiled
             found.append(GraphInfo(index, number, nodes, entry.graph.code, compiled.backend, entry.graph.call.calls,
                                    entry.graph.call.failures, compiled.notes, compiled.schedule,
-                                   compiled.wrapper, compiled.passes))  # fmt: skip
+                                   compiled.wrapper, compiled.passes,
+                                   entry.graph.measured("")))  # fmt: skip
         return tuple(found)
 
     def _node(self, row: Sequence[Any], kernels: tuple[str, ...]) -> NodeInfo:
@@ -234,7 +233,7 @@ class _Summary:
             if entry.graph is None:
                 continue
             for kernel in entry.graph.compiled.kernels:
-                measured = entry.graph.measured.get(kernel.name, 0.0) if kernel.launched else 0.0
+                measured = entry.graph.measured(kernel.name) if kernel.launched else 0.0
                 rows.append(self._kernel(kernel, self.graph_of[id(entry)], measured))
         return tuple(rows)
 
@@ -272,12 +271,10 @@ def profile(function: FunctionType, call: Callable[[], Any], repeat: int) -> Non
     call()  # what is not compiled yet is compiled now
     record = known(function.__code__)
     graphs = [entry.graph for entry in record.entries if entry.graph is not None] if record is not None else []
-    with contextlib.ExitStack() as stack:
-        times = [(graph, stack.enter_context(graph.compiled.timed())) for graph in graphs if graph.compiled.timed]
-        for _ in range(repeat):
-            call()
-    for graph, found in times:
-        graph.measured.update({name: statistics.median(seconds) for name, seconds in found.items() if seconds})
+    for graph in graphs:
+        graph.sample(repeat)
+    for _ in range(repeat):
+        call()
 
 
 def explain(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:

@@ -16,11 +16,23 @@ if TYPE_CHECKING:
     from kernel_ext.targets import Target
 
 
+class Passing:
+    """A line in the cell that waits, taken back when it has waited long enough."""
+
+    def __init__(self, text: str) -> None:
+        self.handle = DisplayHandle(f"dynajit-{uuid.uuid4().hex}")
+        said = {"text/plain": text, "text/html": div(esc(text), "opacity:.8")}
+        display(said, raw=True, display_id=self.handle.display_id)
+
+    def clear(self) -> None:
+        self.handle.update({"text/plain": "", "text/html": ""}, raw=True)
+
+
 class Card:
     """One display, updated in place."""
 
-    def __init__(self, target: Target, cells: Cells, has_html: bool) -> None:
-        self.target, self.cells, self.has_html = target, cells, has_html
+    def __init__(self, target: Target, cells: Cells, has_html: bool, most: int = 0) -> None:
+        self.target, self.cells, self.has_html, self.most = target, cells, has_html, most
         self.handle = DisplayHandle(f"dynajit-{uuid.uuid4().hex}")
         self.is_open = False
         self.shown: dict[str, Any] = {}
@@ -48,7 +60,7 @@ class Card:
         if options.view == "widget":
             self._put_widget(plain)
             return
-        view = {"tab": options.tab, "open_all": options.view == "open", "extra": extra}
+        view = {"tab": options.tab, "open_all": options.view == "open", "extra": extra, "most": self.most}
         self._put({"text/plain": plain, "text/html": live_html(found, self.cells.label, **view)})
 
     def _put_widget(self, plain: str) -> None:

@@ -67,6 +67,11 @@ class Cells:
     def defines(self, cell: Cell, function: FunctionType) -> None:
         self._files[function.__code__.co_filename] = cell
 
+    def place(self, where: str) -> str:
+        """`file:line` as the reader knows it: `In[5], line 3`."""
+        file, _, line = where.rpartition(":")
+        return f"{self.label(file)}, line {line}" if file and line.isdigit() else where
+
     def label(self, filename: str) -> str:
         """A file as the reader knows it: `In[5]`, or a short path."""
         named = self.shell.compile.format_code_name(filename)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING
 
 from kernel_ext.names import kernels_by_node
@@ -11,7 +13,14 @@ from kernel_ext.names import kernels_by_node
 if TYPE_CHECKING:
     from dynajit.report import GraphInfo, NodeInfo, Report
 
-LEVELS = ("op", "call", "line")
+LEVELS = {
+    "op": "one box an operation",
+    "call": "one box a call",
+    "module": "one box a module",
+    "block": "one box a block of modules",
+    "line": "one box a line",
+}
+"""Names of the levels, finest first, in words."""
 
 
 @dataclass(frozen=True)
@@ -32,31 +41,34 @@ def groups(report: Report, graph: GraphInfo, most: int) -> tuple[str, list[Group
     """The finest level with at most `most` boxes, and the boxes in order. The last level may have more."""
     texts = {line.number: line.text.strip() for line in report.source}
     kernels = kernels_by_node(report, graph)
-    found: list[Group] = []
-    level = LEVELS[0]
+    level = "op"
+    runs: list[list[NodeInfo]] = []
     for level in LEVELS:
-        found = _merged(graph, _KEYS[level], texts, kernels)
-        if len(found) <= most:
+        if level in ("module", "block") and not any(node.module for node in graph.nodes):
+            continue
+        runs = [list(run) for _, run in groupby(graph.nodes, _KEYS[level])]
+        if len(runs) <= most:
             break
+    found = _merged(runs, texts, kernels)
     return level, _with_inputs(found, graph) if level == "op" and len(found) < 60 else found
 
 
 _KEYS: dict[str, Callable[[NodeInfo], object]] = {
     "op": lambda node: node.name,
     "call": lambda node: (node.line, node.where),
+    "module": lambda node: node.module or node.name,
+    "block": lambda node: _block(node) or node.name,
     "line": lambda node: node.line,
 }
 
 
-def _merged(
-    graph: GraphInfo, key: Callable[[NodeInfo], object], texts: dict[int, str], kernels: dict[str, str]
-) -> list[Group]:
-    runs: list[list[NodeInfo]] = []
-    for node in graph.nodes:
-        if runs and key(runs[-1][0]) == key(node):
-            runs[-1].append(node)
-        else:
-            runs.append([node])
+def _block(node: NodeInfo) -> str:
+    """The path of its module up to its place in the first list, or its first part."""
+    found = re.match(r"(?:[^.]+\.)*?\d+(?=\.|$)|[^.]+", node.module)
+    return found[0] if found else ""
+
+
+def _merged(runs: Sequence[Sequence[NodeInfo]], texts: dict[int, str], kernels: dict[str, str]) -> list[Group]:
     home = {node.name: run[0].name for run in runs for node in run}
     return [_group(run, home, texts, kernels) for run in runs]
 
@@ -69,9 +81,16 @@ def _group(run: Sequence[NodeInfo], home: dict[str, str], texts: dict[int, str],
     if len(run) == 1:
         title, subtitle = first.target, first.shape
     else:
-        title = first.where or texts.get(first.line or -1, "") or first.target
+        title = _common(run) or first.where or texts.get(first.line or -1, "") or first.target
         subtitle = f"{len(run)} operations: {', '.join(dict.fromkeys(node.target for node in run))}"
     return Group(key, title, subtitle, tuple(inputs), first.line, " ".join(labels), len(run))
+
+
+def _common(run: Sequence[NodeInfo]) -> str:
+    """The path of the innermost module that all of them belong to."""
+    paths = [node.module.split(".") for node in run]
+    shared = takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False))
+    return ".".join(names[0] for names in shared)
 
 
 def _with_inputs(found: list[Group], graph: GraphInfo) -> list[Group]:

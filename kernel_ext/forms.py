@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import uuid
@@ -15,6 +16,7 @@ from kernel_ext.dot import dot_text
 from kernel_ext.html import div, esc, span
 from kernel_ext.names import relabelled
 from kernel_ext.panels import panels
+from kernel_ext.payload import pack
 
 if TYPE_CHECKING:
     from dynajit.report import Report
@@ -57,23 +59,38 @@ def widget(thing: Any, **traits: Any) -> Any:
 
 
 def live_html(report: Report, label: Callable[[str], str] = current.label, **view: Any) -> str:
-    """Readable HTML, and the script that makes it live where scripts may run."""
+    """Readable HTML, and the script that makes it live where scripts may run. What is long is compressed."""
     uid = "dj" + uuid.uuid4().hex[:10]
-    mounted = f"mount(document.getElementById({json.dumps(uid)}));"
-    return still_html(report, label, uid=uid, **view) + f"<script>(()=>{{{front()}{mounted}}})()</script>"
+    text, packed = packed_html(report, label, script=front(), uid=uid, **view)
+    return (
+        text + "<script>" + _LOADER.replace("UID", uid).replace("NAME", _name()).replace("PACKED", packed) + "</script>"
+    )
 
 
-def still_html(
+def packed_html(
+    report: Report, label: Callable[[str], str] = current.label, script: str = "", **view: Any
+) -> tuple[str, str]:
+    """The HTML with gaps, and what the script puts there; the script itself may come along."""
+    report = relabelled(report, label)
+    text, full = html.packed(_card(report, **view))
+    return text, pack(report, full, script)
+
+
+def still_html(report: Report, label: Callable[[str], str] = current.label, **view: Any) -> str:
+    """The card without a script: folds instead of tabs, everything in its place."""
+    return html.unpacked(_card(relabelled(report, label), **view))
+
+
+def _card(
     report: Report,
-    label: Callable[[str], str] = current.label,
     *,
     uid: str = "",
     tab: str = "source",
     open_all: bool = False,
     extra: str = "",
+    most: int = 0,
 ) -> str:
-    """The card without a script: folds instead of tabs. extra: HTML below the headline."""
-    report = relabelled(report, label)
+    """extra: HTML below the headline. most: how many boxes of a graph are open at first."""
     folds = []
     for panel in panels():
         name, count = panel.title.lower(), panel.count(report)
@@ -84,7 +101,7 @@ def still_html(
             f'<summary style="cursor:pointer;padding:3px 0">{title}</summary>{panel.render(report)}</details>'
         )
     return div(headline(report) + extra + "".join(folds), _BOX, class_="dj-report", id=uid, data_name=report.name,
-               data_tab=tab)  # fmt: skip
+               data_tab=tab, data_most=most or "")  # fmt: skip
 
 
 def headline(report: Report) -> str:
@@ -104,11 +121,29 @@ def line_html(name: str, text: str, verdict: str = "eager") -> str:
     return div(f"{mark} {esc(text)}", _BOX, class_="dj-report dj-line")
 
 
+_LOADER = (
+    '(async()=>{const b=Uint8Array.from(atob("PACKED"),c=>c.charCodeAt(0)),d=await new Response(new Blob([b]).stream()'
+    '.pipeThrough(new DecompressionStream("deflate-raw"))).json();if(!window.NAME){const s=document.'
+    'createElement("script");s.textContent=d.script;document.head.append(s)}'
+    'window.NAME(document.getElementById("UID"),d)})()'
+)
+"""Unpacks the script and the data of a card; the script itself once a page."""
+
+
 @cache
 def front() -> str:
-    """The script for an HTML output: style sheet and `mount`, without the part for the widget."""
+    """The script of an HTML output: style sheet and `mount`, without the part for the widget."""
+    return f"window.{_name()}=(()=>{{{_script()}return mount}})()"
+
+
+@cache
+def _script() -> str:
     script = (FRONT / "report.js").read_text(encoding="utf-8").partition("// ---- the widget")[0]
     css = (FRONT / "report.css").read_text(encoding="utf-8")
     lines = [line.strip() for line in script.splitlines() if line.strip() and not line.strip().startswith("//")]
-    compact = " ".join(css.split())
-    return f"const REPORT_CSS={json.dumps(compact)};" + "\n".join(lines) + "\n"
+    return f"const REPORT_CSS={json.dumps(' '.join(css.split()))};" + "\n".join(lines) + "\n"
+
+
+def _name() -> str:
+    """Under which a page knows the script; another version of it has another name."""
+    return "dynajit_" + hashlib.blake2b(_script().encode(), digest_size=6).hexdigest()

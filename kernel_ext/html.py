@@ -7,6 +7,7 @@ theme's own colour is wanted, the property is written twice: a literal, then the
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 
 TINTS = {
@@ -74,6 +75,31 @@ def fold(summary: str, content: str, is_open: bool = False, class_: str = "") ->
     )
 
 
+SHORT, FULL, END = "<!--dj-short-->", "<!--dj-full-->", "<!--dj-end-->"
+_LATER = re.compile(f"{SHORT}(.*?){FULL}(.*?){END}", re.DOTALL)
+
+
+def later(short: str, full: str) -> str:
+    """`short` where no script runs; a card packs `full` and puts it there when it is alive. Not to be nested."""
+    return full if len(full) <= 300 else f"{SHORT}{short}{FULL}{full}{END}"
+
+
+def unpacked(text: str) -> str:
+    """With everything in its place."""
+    return _LATER.sub(lambda found: found[2], text)
+
+
+def packed(text: str) -> tuple[str, list[str]]:
+    """With numbered gaps, and what belongs into them."""
+    full: list[str] = []
+
+    def gap(found: re.Match[str]) -> str:
+        full.append(found[2])
+        return f'<div data-fill="{len(full) - 1}">{found[1]}</div>'
+
+    return _LATER.sub(gap, text), full
+
+
 def muted(text: str) -> str:
     return span(text, "opacity:.8")
 
@@ -84,7 +110,7 @@ def badge(text: str, tint: str = "rgba(139,148,158,.2)") -> str:
 
 def table(caption: str, heads: list[str], rows: Sequence[tuple[Mapping[str, object], list[str]]]) -> str:
     """Cells are HTML. Every style that JupyterLab gives to tables is countered inline."""
-    cell = "text-align:left;padding:2px 14px 2px 0;border:0;vertical-align:top"
+    cell = "text-align:left;padding:2px 14px 2px 0;border:0"
     head = "".join(tag("th", esc(text), cell + ";opacity:.8", {"scope": "col"}) for text in heads)
     body = "".join(
         tag("tr", "".join(tag("td", text, cell) for text in cells), "background:transparent", attributes)

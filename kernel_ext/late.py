@@ -20,6 +20,10 @@ def events() -> Any:
     return importlib.import_module("dynajit.events")
 
 
+def errors() -> Any:
+    return importlib.import_module("dynajit.errors")
+
+
 def is_module(value: Any) -> bool:
     """Whether a value is an `nn.Module`; if torch is not loaded, it cannot be one."""
     nn = getattr(sys.modules.get("torch"), "nn", None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Bool, Enum
+from traitlets import Bool, Enum, Float, Int
 
 from kernel_ext.arguments import VIEWS, UsageFault, split
 from kernel_ext.forms import live_html, report_of, to_dot, to_html
@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 
 
 @magics_class
-class CompileMagics(Magics):  # type: ignore[misc]
-    """Settings of the extension: `%config CompileMagics.view = "open"`."""
+class Compile(Magics):  # type: ignore[misc]
+    """Settings of the extension: `%config Compile.view = "open"`."""
 
     view = Enum(VIEWS, "card", help="What stands under a %%compile cell.").tag(config=True)
     preload = Bool(True, help="Load the slow parts of torch on a thread when the extension is loaded.").tag(config=True)
+
+    notice = Enum(("auto", "never"), "auto", help="Whether a cell says that it compiled a function many times.").tag(
+        config=True
+    )
+    progress_after = Float(0.25, help="Seconds that compiling may take in silence.").tag(config=True)
+    max_nodes = Int(40, help="How many boxes of a graph are open at first.").tag(config=True)
 
     def __init__(self, shell: Any, session: Session) -> None:
         super().__init__(shell)

@@ -33,6 +33,19 @@ def kernels_by_line(report: Report) -> dict[int, list[str]]:
     return {line: list(names) for line, names in found.items()}
 
 
+def shares_by_line(report: Report) -> dict[int, float]:
+    """Line -> the share of the measured time that its kernels take. A kernel of several lines counts for its first."""
+    latest = {entry.starts: entry.graph for entry in report.entries if entry.graph is not None and entry.hits}
+    graphs = {graph.index: graph for graph in report.graphs if graph.index in latest.values()}
+    whole = sum(graph.measured for graph in graphs.values())
+    found: dict[int, float] = {}
+    for kernel in report.kernels:
+        if whole and kernel.measured and kernel.graph in graphs and kernel.lines:
+            line = min(line for _, line in kernel.lines)
+            found[line] = found.get(line, 0.0) + min(1.0, kernel.measured / whole)
+    return found
+
+
 def kernels_by_node(report: Report, graph: GraphInfo) -> dict[str, str]:
     """Name of a node -> short names of the kernels that compute it; what runs as a library call has none."""
     labels = kernel_labels(report)

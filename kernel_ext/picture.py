@@ -12,14 +12,14 @@ from kernel_ext.layout import Box, Layout, place
 
 CHAR, SMALL, PAD = 6.7, 5.5, 12
 _STYLE = (
-    "svg.dj-svg text{font:11px monospace;fill:#1f2328}svg.dj-svg .s{font-size:9px;fill:#57606a}"
+    "svg.dj-svg text{font:11px monospace;fill:#1f2328;text-anchor:middle}svg.dj-svg .s{font-size:9px;fill:#57606a}"
     "svg.dj-svg .e{fill:none;stroke:#8b949e;stroke-width:1.1}svg.dj-svg .b{stroke:#8b949e;stroke-width:1}"
-    "svg.dj-svg .p,svg.dj-svg .k{fill:#fff}svg.dj-svg .h{fill:#8b949e}"
+    "svg.dj-svg .p{fill:#fff}svg.dj-svg .h{fill:#8b949e}"
 )
 
 
 def draw(groups: Sequence[Group], label: str) -> str:
-    """The text of an SVG file. Each box carries its line, its node and its kernel for the script."""
+    """The text of an SVG file."""
     boxes = [_box(group, {g.key for g in groups}) for group in groups]
     layout = place(boxes)
     sizes = {box.key: box for box in boxes}
@@ -58,29 +58,19 @@ def _cut(text: str, most: int) -> str:
 
 def _draw_box(group: Group, box: Box, layout: Layout) -> str:
     at = layout.at[group.key]
-    fill = "rgba(139,148,158,.1)"
-    if group.kernel:
-        fill = html.kernel_tint(int(group.kernel.split()[0][1:]))
+    fill = _on_white(html.KERNEL_TINTS[int(group.kernel.split()[0][1:]) % 8]) if group.kernel else "#f6f8fa"
     middle = at.x + box.width / 2
     radius = 10 if group.is_input else 4
-    said = group.title if group.is_input else f"{group.title}: {_below(group)}"
-    attributes = "" if group.is_input else f' class="dj-node" data-n="{esc(group.key)}"'
-    if group.line is not None:
-        attributes += f' data-l="{group.line}"'
-    if group.kernel:
-        attributes += f' data-k="{esc(group.kernel)}"'
-    first = f'<text x="{middle:.0f}" y="{at.y + 14:.0f}" text-anchor="middle">{esc(_cut(group.title, 34))}</text>'
+    first = f'<text x="{middle:.0f}" y="{at.y + 14:.0f}">{esc(_cut(group.title, 34))}</text>'
     below = _cut(_below(group), 44)
-    second = (
-        f'<text class="s" x="{middle:.0f}" y="{at.y + 26:.0f}" text-anchor="middle">{esc(below)}</text>'
-        if below
-        else ""
-    )
+    second = f'<text class="s" x="{middle:.0f}" y="{at.y + 26:.0f}">{esc(below)}</text>' if below else ""
     spot = f'x="{at.x:.0f}" y="{at.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" rx="{radius}"'
-    return (
-        f'<g{attributes}><title>{esc(said)}</title><rect class="k" {spot}/><rect class="b" {spot} fill="{fill}"/>'
-        f"{first}{'' if group.is_input else second}</g>"
-    )
+    return f'<g><rect class="b" {spot} fill="{fill}"/>{first}{"" if group.is_input else second}</g>'
+
+
+def _on_white(rgb: str) -> str:
+    """A tint of 22 % over the white of the picture."""
+    return "#" + "".join(f"{round(255 - 0.22 * (255 - int(part))):02x}" for part in rgb.split(","))
 
 
 def _edge(source: Box, target: Box, layout: Layout) -> str:

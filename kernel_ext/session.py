@@ -14,21 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 from kernel_ext import current, late
 from kernel_ext.arguments import CellOptions, UsageFault, parse
-from kernel_ext.card import Card
+from kernel_ext.card import Card, Passing
 from kernel_ext.cells import Cell, Cells
 from kernel_ext.check import checked
 from kernel_ext.completer import Matcher
-from kernel_ext.magics import CompileMagics
+from kernel_ext.magics import Compile
 from kernel_ext.preload import Preload
 from kernel_ext.targets import Target, function_of, is_compiled
 from kernel_ext.ticker import Ticker
 from kernel_ext.transformer import CALL, TextStep, TreeStep
+from kernel_ext.words import recompile_text
 
 from IPython.core.error import UsageError  # isort: skip
 
 if TYPE_CHECKING:
     from dynajit.report import Report
 
+MANY = 3
+"""Recompiles of one function from which on a line says so in the cell that calls it."""
 REFUSED = "a generator or coroutine function: Python suspends and resumes it, so it runs as it is [DJ-S001]"
 
 
@@ -49,12 +52,14 @@ class Session:
         self.cells = Cells(shell)
         self.targets: dict[str, Target] = {}
         self.now: Run | None = None
+        self.passing: Passing | None = None
         self.is_on = True
         self.switched: dict[str, Any] = {}
-        self.magics = CompileMagics(shell, self)
+        self.magics = Compile(shell, self)
         self.text, self.tree = TextStep(self.cells.keep), TreeStep()
         self.matcher = Matcher(self)
         self.ticker = Ticker(self.refresh, self.progress)
+        self.ticker.after = self.magics.progress_after
         self.preload = Preload()
         self._undo: list[Callable[[], object]] = []
         self._listening = False
@@ -106,6 +111,7 @@ class Session:
         if not self._listening:
             self._listening = True
             self._undo.append(late.events().subscribe(self.hear))
+            self._put(late.errors().PLACES, self.cells.place)
         return found
 
     # ---- a cell ----
@@ -125,8 +131,12 @@ class Session:
                 self.compiler().compile(**options.compiler())
         except (UsageFault, ValueError) as error:
             raise UsageError(f"%%compile: {error}") from None
-        cell = self.cells.run(key, self.shell.execution_count)
+        cell = self.cells.run(key, self._number())
         self.now = Run(cell, options)
+
+    def _number(self) -> int:
+        """Of the cell that runs now: the shell counts on before it runs one."""
+        return int(self.shell.execution_count) - 1
 
     def define(self, name: str, value: Any) -> Any:
         """What the name is bound to instead of `value`."""
@@ -184,29 +194,33 @@ class Session:
         """Cards for what the cell defined; news for the cards of other cells."""
         run, self.now = self.now, None
         self.ticker.clear()
+        self._clear_passing()
         if run is not None:
             self.finish(run, failed=result is not None and not result.success)
         self.refresh(True)
+        self._notice()
         if result is not None and not result.success:
             self._show_error(result.error_in_exec or result.error_before_exec)
 
     def finish(self, run: Run, failed: bool = False) -> None:
         """The cell has been run: show cards, then warm up."""
         if run.options.view != "none":
-            has_html = not self.is_terminal()
             for target in run.targets.values():
-                if not (failed and target.heard == 0):
-                    target.card = Card(target, self.cells, has_html)
+                if target.card is None and not (failed and target.heard == 0):
+                    target.card = self._card(target)
+                if target.card is not None:
                     self._show(target)
             for name, why in run.refused:
-                Card(
-                    Target(name, None, FunctionType(_nothing.__code__, {}), run.cell, run.options), self.cells, has_html
-                ).line(f"not compiled: {why}")
+                nothing = Target(name, None, FunctionType(_nothing.__code__, {}), run.cell, run.options)
+                self._card(nothing).line(f"not compiled: {why}")
         if not failed:
             for text in run.options.warm:
                 self._warm(text)
         if run.options.out:
             self._bind(run)
+
+    def _card(self, target: Target) -> Card:
+        return Card(target, self.cells, not self.is_terminal(), self.magics.max_nodes)
 
     def _warm(self, text: str) -> None:
         try:
@@ -255,7 +269,7 @@ class Session:
         for target in tuple(self.targets.values()):
             if target.code is event.code:
                 target.heard += 1
-                self.ticker.heard(target, type(event).__name__, getattr(event, "stage", ""))
+                self.ticker.heard(target, event)
 
     def refresh(self, is_last: bool = False) -> None:
         """Bring cards up to date. From the ticker's thread while a cell runs, and once after each cell."""
@@ -308,11 +322,32 @@ class Session:
             if target.card is not None and file == target.code.co_filename and line.isdigit() and int(line) in codes:
                 target.card.line(f"not compiled, line {line}: {getattr(error, 'what', error)}", "failed")
 
-    def progress(self, target: Target, text: str) -> None:
-        """A compile that takes long says so on the card of its function."""
-        if target.card is not None and target.card.has_html:
-            with self._lock:
-                target.card.line(text, "inlined")
+    def progress(self, target: Target, text: str, seconds: float) -> None:
+        """A compile that takes long says so on the card of its function, and in the cell that waits for it."""
+        if target.options.view == "none" or self.is_terminal():
+            return
+        with self._lock:
+            if target.card is None:
+                target.card = self._card(target)
+            target.card.line(text, "inlined")
+            if seconds > 1 and target.cell.number != self._number() and self.passing is None:
+                self.passing = Passing(f"compiling {target.name} … (report under In[{target.cell.number}])")
+
+    def _clear_passing(self) -> None:
+        with self._lock:
+            passing, self.passing = self.passing, None
+            if passing is not None:
+                passing.clear()
+
+    def _notice(self) -> None:
+        """A function that is compiled again and again is worth a line where it is called."""
+        if self.magics.notice == "never":
+            return
+        for target in self.targets.values():
+            again = len(target.report.recompiles) if target.report is not None else 0
+            if again >= MANY and again > target.noticed and target.report is not None:
+                target.noticed = again
+                print(recompile_text(target.report))
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Target:
     """made: the compiled object. function: the one whose frames are captured. events: how many were heard of it.
 
-    shown: the number of events that the card has seen. checked: what comparing with eager gave.
+    shown: the number of events that the card has seen. checked: what comparing with eager gave. noticed: the number of
+    recompiles that the user was told of.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Target:
     checked: str = ""
     run: Run | None = None
     inlined: str = ""
+    noticed: int = 0
 
     @property
     def code(self) -> CodeType:

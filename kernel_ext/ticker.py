@@ -6,38 +6,66 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kernel_ext.units import duration
 
 if TYPE_CHECKING:
     from kernel_ext.targets import Target
 
 PERIOD = 0.2
-AFTER = 0.3
+"""Seconds between updates: at most five a second."""
+AFTER = 0.25
 """Seconds that a compile may take in silence."""
 QUIET = 0.5
 """Seconds without an event after which a card is drawn anew."""
 IDLE = 3.0
+STEPS = 8
+
+
+@dataclass
+class Work:
+    """A function that is being compiled. done: stages that have ended, in words; stage: the one that runs."""
+
+    target: Target
+    since: float
+    done: list[str] = field(default_factory=list)
+    stage: str = ""
+    stage_since: float = 0.0
+
+    def text(self, now: float) -> str:
+        """`capture ✓ 12 ms → lowering ✓ 2 kernels → building k0_gelu, k1_max ▇▇▇▇░░░░ 1.4 s`."""
+        spent = now - self.stage_since
+        blocks = 1 + int(spent / PERIOD) % STEPS
+        bar = "▇" * blocks + "░" * (STEPS - blocks)
+        running = f"{self.stage} {bar} {now - self.since:.1f} s (interrupt the kernel to cancel)"
+        return " → ".join([*self.done, running])
 
 
 class Ticker:
-    """refresh() draws cards anew; progress(target, text) puts one line on a card."""
+    """refresh() draws cards anew; progress(target, text, seconds) puts one line on a card, so long after the start."""
 
-    def __init__(self, refresh: Callable[[], None], progress: Callable[[Target, str], None]) -> None:
+    def __init__(self, refresh: Callable[[], None], progress: Callable[[Target, str, float], None]) -> None:
         self._refresh, self._progress = refresh, progress
-        self._active: dict[str, tuple[Target, float, str]] = {}
+        self.after = AFTER
+        self._active: dict[str, Work] = {}
         self._last = 0.0
         self._is_dirty = False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def heard(self, target: Target, kind: str, stage: str) -> None:
+    def heard(self, target: Target, event: Any) -> None:
         """An event of the compiler, on its thread."""
-        self._last = time.monotonic()
+        kind = type(event).__name__
+        self._last = now = time.monotonic()
+        work = self._active.get(target.name)
         if kind == "CaptureStarted":
-            self._active[target.name] = (target, self._last, "")
-        elif kind == "StageEnded" and target.name in self._active:
-            _, since, done = self._active[target.name]
-            self._active[target.name] = (target, since, f"{done}{stage} ✓ ")
+            self._active[target.name] = Work(target, work.since if work is not None else now)
+        elif kind == "StageStarted" and work is not None:
+            work.stage, work.stage_since = _named(event.stage, event.detail), now
+        elif kind == "StageEnded" and work is not None:
+            work.done.append(f"{event.stage} ✓ {event.detail or duration(event.seconds)}")
         elif kind == "StageEnded":  # kernels that were built beside the program
             self._is_dirty = True
         elif kind in ("EntryAdded", "FrameSkipped", "LimitReached"):
@@ -66,9 +94,17 @@ class Ticker:
                 return
 
     def _tick(self, now: float) -> None:
-        for target, since, done in tuple(self._active.values()):
-            if now - since > AFTER:
-                self._progress(target, f"compiling: {done}… {now - since:.1f} s (interrupt the kernel to cancel)")
+        for work in tuple(self._active.values()):
+            if now - work.since > self.after:
+                self._progress(work.target, work.text(now), now - work.since)
         if self._is_dirty and not self._active and now - self._last > QUIET:
             self._is_dirty = False
             self._refresh()
+
+
+def _named(stage: str, detail: str) -> str:
+    """Of a building stage, the kernels: all of a graph are built at once."""
+    kernels = detail.split(", ") if detail else []
+    if len(kernels) < 2:
+        return " ".join([stage, *kernels])
+    return f"{stage} {len(kernels)} kernels ({', '.join(kernels[:3])}{', …' if len(kernels) > 3 else ''})"

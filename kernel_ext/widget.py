@@ -8,7 +8,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from kernel_ext.forms import FRONT, report_of, still_html
+from kernel_ext.forms import FRONT, packed_html, report_of
 
 
 def _module() -> str:
@@ -21,6 +21,7 @@ class ReportWidget(anywidget.AnyWidget):  # type: ignore[misc]
 
     _esm = _module()
     html = traitlets.Unicode().tag(sync=True)
+    packed = traitlets.Unicode().tag(sync=True)
     tab = traitlets.Unicode("source").tag(sync=True)
     selected_line = traitlets.Int(0).tag(sync=True)
     selected_node = traitlets.Unicode("").tag(sync=True)
@@ -34,4 +35,5 @@ class ReportWidget(anywidget.AnyWidget):  # type: ignore[misc]
 
     def update(self, thing: Any) -> None:
         """Show another report, or a newer one."""
-        self.html = still_html(report_of(thing), tab=self.tab)
+        with self.hold_sync():
+            self.html, self.packed = packed_html(report_of(thing), tab=self.tab)

@@ -47,6 +47,13 @@ def why_text(report: Report) -> str:
     return "\n".join(said)
 
 
+def recompile_text(report: Report) -> str:
+    """One function that was compiled often: the guard, the two values, the cure."""
+    worst = max((guard for guard in report.guards if guard.failed), key=lambda guard: guard.failed, default=None)
+    cure = f"; try: {_cure(worst.kind)}" if worst is not None else ""
+    return f"{report.name} was compiled again, {_times(len(report.recompiles))} by now: {report.recompiles[-1]}{cure}"
+
+
 def _cure(kind: str) -> str:
     if kind == "TENSOR":
         return (

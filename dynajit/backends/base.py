@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -55,8 +54,8 @@ class CompiledGraph:
     """fn takes the placeholders' values and returns a tuple. notes: what a user should know (fallbacks and why).
 
     schedule: every decision to fuse or not, one sentence each. wrapper: the Python text that calls the kernels.
-    passes: (title, text) of the program after each step from the graph to the kernels. timed: a context in which the
-    seconds of each launch are added to the dict it yields, by name of the kernel.
+    passes: (title, text) of the program after each step from the graph to the kernels. sample: given a number, the
+    seconds of as many launches of each kernel as they happen, by its name, and of whole calls under "".
     """
 
     fn: Callable[..., tuple[Any, ...]]
@@ -67,7 +66,7 @@ class CompiledGraph:
     schedule: tuple[str, ...] = ()
     wrapper: str = field(default="", repr=False)
     passes: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    timed: Callable[[], AbstractContextManager[dict[str, list[float]]]] | None = field(default=None, repr=False)
+    sample: Callable[[int], dict[str, list[float]]] | None = field(default=None, repr=False)
 
 
 Backend = Callable[[GraphModule, Sequence[Any], Options, "Observer | None"], CompiledGraph]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -61,19 +60,18 @@ class Forms:
             self.adopt(args, self.whole)
         return True
 
-    @contextlib.contextmanager
-    def timed(self, launches: Mapping[str, str]) -> Iterator[dict[str, list[float]]]:
-        """The seconds of each launch, by name of its kernel. launches: name of a launch -> name of its kernel."""
+    def sample(self, launches: Mapping[str, str], count: int) -> dict[str, list[float]]:
+        """The seconds of the next `count` launches, by name of the kernel, and under "" of whole calls; they come in
+        while the program runs, and then nothing is left in the way. launches: name of a launch -> name of its kernel.
+        """
         times: dict[str, list[float]] = {}
-        plain = [(form.__globals__, name, form.__globals__[name]) for form in self.forms for name in launches
-                 if name in getattr(form, "__globals__", ())]  # fmt: skip
-        for scope, name, launch in plain:
-            scope[name] = _timed(launch, times.setdefault(launches[name], []))
-        try:
-            yield times
-        finally:
-            for scope, name, launch in plain:
-                scope[name] = launch
+        for scope in [
+            form.__globals__ for form in self.forms if form is not self.whole and hasattr(form, "__globals__")
+        ]:
+            for name in launches.keys() & scope.keys():
+                _sample(scope, name, times.setdefault(launches[name], []), count)
+        _sample(vars(self), "current", times.setdefault("", []), count)
+        return times
 
     def _choose(self, args: Sequence[Any], position: int) -> None:
         if len(self.chosen) < REMEMBERED:
@@ -81,16 +79,22 @@ class Forms:
         self.current = self.forms[position]
 
 
-def _timed(launch: Callable[..., Any], times: list[float]) -> Callable[..., Any]:
+def _sample(scope: dict[str, Any], name: str, times: list[float], count: int) -> None:
+    """Put a stopwatch before the function `scope[name]` until it has `count` times."""
+    function = getattr(scope[name], "sampled", scope[name])
+
     def call(*args: Any) -> Any:
         _wait(args)
         started = time.perf_counter()
-        results = launch(*args)
+        results = function(*args)
         _wait(args)
         times.append(time.perf_counter() - started)
+        if len(times) >= count and scope[name] is call:
+            scope[name] = function
         return results
 
-    return call
+    call.sampled = function  # type: ignore[attr-defined]
+    scope[name] = call
 
 
 def _wait(args: Sequence[Any]) -> None:

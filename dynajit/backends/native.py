@@ -72,8 +72,8 @@ def native(
         return replace(whole, notes=(str(reason),))
     except ToolchainError as error:
         return replace(whole, notes=(f"the kernels could not be built, so eager's run: {error}",))
-    timed = partial(forms.timed, {name: kernel.name for name, kernel in printed.plan.launched})
-    return replace(result, fn=forms.call, timed=timed)
+    sample = partial(forms.sample, {name: kernel.name for name, kernel in printed.plan.launched})
+    return replace(result, fn=forms.call, sample=sample)
 
 
 def _adopt(forms: Forms, inputs: Sequence[Any], make: _Maker, printed: _Printed) -> None:
@@ -180,7 +180,7 @@ class _Maker:
         kernels = tuple(kernel for _, kernel in made.launched)
         file = print_file(kernels, function, self.fast) if self.device == "cpu" else None
         wrapper = made.wrapper()
-        self.watch.lap("lowering", f"{len(kernels)} kernels")
+        self.watch.lap("lowering", _count(len(kernels)))
         return _Printed(made, kernels, file, wrapper)
 
     def _print(self, kernel: Kernel) -> object:
@@ -207,7 +207,7 @@ class _Maker:
             launches = {
                 name: launcher(Binary(kernel, at)) for (name, kernel), at in zip(launched, addresses, strict=True)
             }
-        seconds = self.watch.lap("building", FROM_CACHE if hit else f"{len(launches)} kernels")
+        seconds = self.watch.lap("building", FROM_CACHE if hit else _count(len(launches)))
         scope = {**printed.wrapper.constants, **launches, "eager": self.whole, "MISS": MISS, "missed": missed}
         exec(compile(printed.wrapper.source, "<dynajit wrapper>", "exec"), scope)
         return scope["call"], hit, seconds
@@ -229,6 +229,10 @@ class _Maker:
         return CompiledGraph(
             self.whole, tuple(infos), "native", (), identity, report, printed.wrapper.source, passes(printed.plan)
         )
+
+
+def _count(kernels: int) -> str:
+    return f"{kernels} kernel{'s' * (kernels != 1)}"
 
 
 def _c_info(kernel: Kernel, file: CFile, entry: str) -> KernelInfo:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak, Raised
-from dynajit.frame import MISSING
+from dynajit.frame import MISSING, Dispatcher
 from dynajit.source import ClassAttr, DictOf, InstanceAttr, Known, SlotAttr, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import Constant, plain
@@ -122,6 +122,8 @@ class InstanceValue(Handle):
 
     def bind(self, m: Tracer, raw: Any, name: str) -> Value:
         """A class attribute seen through the instance."""
+        if isinstance(raw, Dispatcher):  # a compiled method is evaluated like any other
+            raw = raw.__wrapped__
         if isinstance(raw, types.FunctionType):
             return MethodValue(FunctionValue(raw, source=Known(raw)), self)
         if isinstance(raw, staticmethod):

@@ -10,7 +10,7 @@ from typing import Any
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.frame import MISSING
+from dynajit.frame import MISSING, Dispatcher
 from dynajit.source import Call, ClassAttr, Known, Source
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.constant import fold
@@ -140,6 +140,8 @@ def bind_to_class(m: Tracer, owner: ClassValue, found: Any, name: str) -> Value:
         return m.wrap(found.__func__, Known(found.__func__))
     if isinstance(found, classmethod):
         return MethodValue(m.realize(m.wrap(found.__func__, Known(found.__func__))), owner)
+    if isinstance(found, Dispatcher):
+        return m.realize(m.wrap(found, Known(found)))
     if isinstance(found, types.FunctionType):
         return FunctionValue(found, source=Known(found))
     if isinstance(found, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):

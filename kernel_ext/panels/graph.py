@@ -1,20 +1,25 @@
-"""The Graph tab: a picture of each captured graph, and the graph as Python text."""
+"""The Graph tab: a picture of each captured graph, and the graph as Python text.
+
+Alive, the picture is drawn by the script from the graph itself: any level, boxes that open, search, zoom.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kernel_ext import html
-from kernel_ext.collapse import groups
-from kernel_ext.html import div, esc, fold
+from kernel_ext.collapse import LEVELS, groups
+from kernel_ext.html import div, esc, fold, later
 from kernel_ext.panels.table import panel
 from kernel_ext.picture import data_uri, draw
 
 if TYPE_CHECKING:
     from dynajit.report import GraphInfo, Report
 
-MOST_BOXES = 150
-MOST_TEXT = 20_000
+MOST_BOXES = 14
+"""Of all pictures of a card together; alive, every box is there."""
+MOST_TEXT = 60_000
+SHORT_TEXT = 600
 
 
 @panel("Graph", after="Source", count=lambda report: len(report.graphs))
@@ -25,15 +30,15 @@ def graph(report: Report) -> str:
     parts: list[str] = []
     drawn: dict[object, int] = {}
     for info in report.graphs:
-        if left < 1:
-            parts.append(div(f"… and {len(report.graphs) - len(parts)} more graphs", "padding:4px 0"))
-            break
         shape = tuple((node.target, node.line, node.inputs) for node in info.nodes)
         if shape in drawn:
             parts.append(_again(info, drawn[shape]))
             continue
+        if left < 1:
+            parts.append(div(f"… and {len(report.graphs) - len(parts)} more graphs", "padding:4px 0"))
+            break
         drawn[shape] = info.index
-        text, used = _one(report, info, max(left, 20))
+        text, used = _one(report, info, max(left, 6))
         left -= used
         parts.append(text)
     return "".join(parts)
@@ -47,27 +52,29 @@ def _again(info: GraphInfo, first: int) -> str:
 
 def _title(info: GraphInfo) -> str:
     count = _count(len(info.nodes), "operation")
-    return f"graph {info.index}: {count}{_lines(info)} · {info.backend} · calls: {info.calls}"
+    ran = "once" if info.calls == 1 else f"{info.calls} times"
+    return f"graph {info.index}: {count}{_lines(info)} · {info.backend} · ran {ran}"
 
 
 def _one(report: Report, info: GraphInfo, most: int) -> tuple[str, int]:
     level, boxes = groups(report, info, most)
-    cut = len(boxes) - most if len(boxes) > most else 0
     shown = boxes[:most]
     title = _title(info)
-    said = {"op": "", "call": " · one box a call", "line": " · one box a line"}[level]
-    more = f" · the first {most} boxes" if cut else ""
+    said = f"{LEVELS[level]} · the first {most} of {len(boxes)} boxes" if len(boxes) > most else LEVELS[level]
     picture = data_uri(draw(shown, title))
     alt = f"Picture of graph {info.index}: " + ", then ".join(box.title for box in shown[:8] if not box.is_input)
     image = f'<img class="dj-pic" alt="{esc(alt)}" src="{picture}" style="max-width:none;display:block;margin:0">'
-    scroll = div(image, "overflow:auto;max-height:520px", class_="dj-scroll")
-    code = info.code if len(info.code) <= MOST_TEXT else info.code[:MOST_TEXT] + "\n…"
-    text = fold(
-        "as Python",
-        div(esc(code.strip("\n")), f"{html.MONO};white-space:pre;overflow:auto;max-height:420px;font-size:92%"),
-    )
-    return div(div(esc(title + said + more), "padding:4px 0;opacity:.9") + scroll + text, data_graph=info.index), len(
-        shown
+    still = div(said, "opacity:.8;padding:2px 0") + div(image, "overflow:auto;max-height:520px")
+    code = info.code.strip("\n")
+    text = fold("as Python", later(_code(code, SHORT_TEXT), _code(code, MOST_TEXT)))
+    head = div(esc(title), "padding:4px 0;font-weight:600")
+    return head + div(still, class_="dj-graph", data_graph=info.index, data_title=alt) + text, len(shown)
+
+
+def _code(code: str, most: int) -> str:
+    shown = code if len(code) <= most else code[:most].rpartition("\n")[0] + "\n…"
+    return div(
+        esc(shown), f"{html.MONO};white-space:pre;overflow:auto;max-height:420px;font-size:92%", class_="dj-code"
     )
 
 

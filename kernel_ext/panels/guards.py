@@ -1,20 +1,24 @@
-"""The Guards tab: what must hold for the compiled code to be used, in words; which of them ever failed."""
+"""The Guards tab: what must hold for the compiled code to be used, in words; which of them ever failed, and what the
+check costs.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernel_ext import html
-from kernel_ext.html import div, esc, fold, span
+from kernel_ext.html import div, esc, fold, later, span
 from kernel_ext.panels.table import panel
+from kernel_ext.units import duration
 
 if TYPE_CHECKING:
     from dynajit.report import GuardInfo, Report
 
-MOST = 40
-"""Rows of each of the two tables."""
+MOST, SHORT = 150, 4
+"""Rows of each of the two tables, alive and where no script runs."""
 _DATA = frozenset({"TENSOR", "EQUALS", "SAME", "NOT_SAME", "NO_OVERLAP", "SIZE", "RELATION", "STATE"})
 """Guards on what a call brings along; the others watch that the program itself stays the same."""
 
@@ -27,7 +31,7 @@ class _Row:
     entries: list[int]
 
 
-@panel("Guards", after="Graph", count=lambda report: len(report.guards))
+@panel("Guards", after="Graph", count=lambda report: len({guard.words for guard in report.guards}))
 def guards(report: Report) -> str:
     if not report.guards:
         return div("No guard: the compiled code fits every call.", "padding:6px 0")
@@ -40,22 +44,35 @@ def guards(report: Report) -> str:
     data = [row for row in ordered if row.guard.failed or row.guard.kind in _DATA]
     rest = [row for row in ordered if not (row.guard.failed or row.guard.kind in _DATA)]
     many = len(report.entries) > 1
-    tint = f"background:{html.TINTS['break']};padding:3px 8px;margin:2px 0;border-radius:3px"
-    why = "".join(div(f"▲ compiled again: {esc(words)}", tint) for words in report.recompiles[-8:])
-    parts = [why]
+    tint = f"background:{html.TINTS['break']};padding:3px 8px;margin:3px 0;border-radius:3px"
+    parts = [div(f"▲ compiled again: {esc(words)}", tint) for words in report.recompiles[-8:]]
+    parts.append(div(_cost(report), "padding:4px 0;opacity:.9"))
     if data:
         parts.append(_table("What a call brings: the compiled code is used while all of these hold.", data, many))
     if rest:
         shown = _table("What the program consists of: nobody has replaced it since.", rest, many)
-        parts.append(fold(f"the program is unchanged ({len(rest)})", shown, is_open=len(rest) < 12))
+        parts.append(fold(f"the program is unchanged ({len(rest)})", shown, is_open=len(rest) < 8))
     return "".join(parts)
+
+
+def _cost(report: Report) -> str:
+    """What looking at the guards costs a call."""
+    first = [entry for entry in report.entries if entry.starts is None and entry.check_seconds]
+    if not first:
+        return ""
+    taken = max(entry.check_seconds for entry in first)
+    return f"{max(entry.guards for entry in first)} guards are checked in {duration(taken)} before each call."
 
 
 def _table(caption: str, rows: Sequence[_Row], many: bool) -> str:
     heads = ["", "condition", "line", *(["entries"] if many else [])]
     cells = [({"data-l": row.guard.line, "class": "dj-item"}, _cells(row, many)) for row in rows[:MOST]]
-    more = div(f"… and {len(rows) - MOST} more: %compile guards lists all") if len(rows) > MOST else ""
-    return html.table(caption, heads, cells) + more
+
+    def shown(most: int) -> str:
+        more = div(f"… and {len(rows) - most} more: %compile guards lists all") if len(rows) > most else ""
+        return html.table(caption, heads, cells[:most]) + more
+
+    return later(shown(SHORT), shown(MOST))
 
 
 def _cells(row: _Row, many: bool) -> list[str]:
@@ -68,7 +85,8 @@ def _cells(row: _Row, many: bool) -> list[str]:
     words = span(esc(guard.words), "font-family:monospace")
     if guard.failed:
         times = "once" if guard.failed == 1 else f"{guard.failed} times"
-        words += div(f"failed {times}; then it was {esc(guard.last)}", "opacity:.9;padding-left:12px")
+        when = time.strftime(" at %H:%M:%S", time.localtime(guard.when)) if guard.when else ""
+        words += div(f"failed {times}; then{when} it was {esc(guard.last)}", "opacity:.9;padding-left:12px")
     line = str(guard.line) if guard.line is not None else ""
     return [mark, words, line, *([_numbers(row.entries)] if many else [])]
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernel_ext import html
-from kernel_ext.html import badge, div, esc, fold, span
+from kernel_ext.html import badge, div, esc, fold, later
 from kernel_ext.names import kernel_labels
 from kernel_ext.panels.table import panel
+from kernel_ext.units import duration, size
 
 if TYPE_CHECKING:
     from dynajit.report import KernelReport, Report
 
-BUDGET = 30_000
-"""Characters of kernel text in a card; of the kernels beyond it, the names."""
+SHORT = 2_500
+"""Characters of kernel text in a card where no script runs."""
+BUDGET = 50_000
+"""Characters of kernel text in a live card; of the kernels beyond it, the names."""
+FEW = 4
+"""Kernels that have an entry of their own where no script runs."""
 LANGUAGES = {"c": "C", "triton": "Triton", "cpp": "C++"}
 
 
@@ -29,63 +34,87 @@ def kernels(report: Report) -> str:
             known.append(kernel)
         if kernel.graph not in graphs.setdefault(label, []):
             graphs[label].append(kernel.graph)
-    left = BUDGET
+    left, short = BUDGET, SHORT
     parts: list[str] = []
+    names = [f"{label} {texts[0].name}" for label, texts in groups.items()]
     for label, texts in groups.items():
-        left -= sum(len(kernel.source) for kernel in texts)
+        size = sum(len(kernel.source) for kernel in texts)
+        left -= size
         if left < 0 and parts:
             break
-        parts.append(_group(label, texts, graphs[label], len(groups) <= 3 or len(parts) < 2))
+        parts.append(_group(label, texts, graphs[label], size <= short or len(parts) >= FEW))
+        short -= size
     if len(parts) < len(groups):
-        rest = [f"{label} {texts[0].name}" for label, texts in groups.items()][len(parts) :]
-        parts.append(
-            div(f"… and {len(rest)} more (%compile kernels prints all): {esc(', '.join(rest))}", "padding:6px 0")
-        )
+        parts.append(_rest(names[len(parts) :]))
     if not groups:
         parts.append(div("No generated kernel: the operations run as PyTorch's own.", "padding:6px 0"))
-    return "".join(parts) + _notes(report)
+    first, more = parts[:FEW], parts[FEW:]
+    if more:
+        first.append(later(_rest(names[FEW:]), "".join(more)))
+    return "".join(first) + _notes(report)
 
 
-def _group(label: str, texts: list[KernelReport], graphs: list[int], is_open: bool) -> str:
+def _rest(names: list[str]) -> str:
+    return div(f"… and {len(names)} more (%compile kernels prints all): {esc(', '.join(names))}", "padding:6px 0")
+
+
+def _group(label: str, texts: list[KernelReport], graphs: list[int], is_short: bool) -> str:
     first = texts[0]
-    number = int(label[1:])
     ops = f" {html.muted(esc(' → '.join(first.ops)))}" if first.ops else ""
     several = badge(f"graphs {', '.join(map(str, graphs))}") if len(graphs) > 1 else ""
-    title = f"<b>{esc(label)}</b> {esc(first.name)}{ops}{several}"
-    sides = "".join(_side(kernel) for kernel in texts)
-    body = div(sides, "display:flex;flex-wrap:wrap;gap:12px")
-    style = f"border-left:3px solid {html.kernel_tint(number, '.9')};padding-left:8px;margin:4px 0"
-    return div(fold(title, body, is_open), style, data_k=label)
+    title = f"<b>{esc(label)}</b> {esc(first.name.removeprefix(label + '_'))}{ops}{several}"
+    body = div("".join(map(_side, texts)), "display:flex;flex-wrap:wrap;gap:12px")
+    if not is_short:
+        names = ", ".join(LANGUAGES.get(kernel.language, kernel.language) for kernel in texts)
+        note = div(f"{names}: the text is not kept where no script runs; %compile kernels {esc(label)} prints it",
+                   "opacity:.8")  # fmt: skip
+        body = later(note, body)
+    edge = f"border-left:3px solid {html.kernel_tint(int(label[1:]), '.9')};padding-left:8px;margin:6px 0"
+    return div(fold(title, body, is_open=int(label[1:]) < 2), edge, class_="dj-kernel", data_k=label,
+               data_g=" ".join(map(str, graphs)))  # fmt: skip
 
 
 def _side(kernel: KernelReport) -> str:
     language = LANGUAGES.get(kernel.language, kernel.language)
-    facts = [span(f"<b>{esc(language)}</b>")]
-    facts.append(badge("ran", html.TINTS["captured"]) if kernel.launched else badge("not run here"))
-    if kernel.launched:
-        facts.append(badge("from the cache" if kernel.cache_hit else f"built in {1000 * kernel.seconds:.0f} ms"))
-    if kernel.reads or kernel.writes:
-        facts.append(badge(f"reads {_bytes(kernel.reads)}, writes {_bytes(kernel.writes)}"))
+    facts = [f"<b>{esc(language)}</b>", *(badge(*fact) for fact in _facts(kernel))]
     if kernel.note:
         facts.append(div(esc(kernel.note), "opacity:.8"))
-    text = f"{html.MONO};white-space:pre;overflow:auto;max-height:420px;line-height:1.4;font-size:92%"
+    text = f"{html.MONO};white-space:pre;overflow:auto;max-height:420px;line-height:1.45;font-size:92%"
     rows = div(_rows(kernel), text, class_="dj-rows dj-code", title=f"{language} text of {kernel.name}",
                data_lang=kernel.language)  # fmt: skip
     return div(div("".join(facts), "padding:3px 0") + rows, "flex:1 1 340px;min-width:0")
 
 
+def _facts(kernel: KernelReport) -> list[tuple[str, str]]:
+    grey = "rgba(139,148,158,.2)"
+    if not kernel.launched:
+        return [("not run here", grey)]
+    facts = [("ran", html.TINTS["captured"])]
+    facts.append(("from the cache" if kernel.cache_hit else f"built in {1000 * kernel.seconds:.0f} ms", grey))
+    if kernel.measured:
+        facts.append((f"{duration(kernel.measured)} a launch", grey))
+    if kernel.reads or kernel.writes:
+        facts.append((f"reads {size(kernel.reads)}, writes {size(kernel.writes)}", grey))
+        if kernel.measured:
+            facts.append((f"{size(round((kernel.reads + kernel.writes) / kernel.measured))}/s", grey))
+    return facts
+
+
 def _rows(kernel: KernelReport) -> str:
-    users: dict[int, list[int]] = {}
+    users: dict[int, set[int]] = {}
     for number, line in kernel.lines:
-        users.setdefault(number, []).append(line)
+        users.setdefault(number, set()).add(line)
+    nodes: dict[int, dict[str, None]] = {}
+    for number, name in kernel.places:
+        nodes.setdefault(number, {})[name] = None
     found = []
     for number, text in enumerate(kernel.source.splitlines(), 1):
-        lines = sorted(set(users.get(number, [])))
+        lines = sorted(users.get(number, ()))
         if not lines:
             found.append(div("         " + esc(text)))
             continue
         mark = f"{'line ' + ','.join(map(str, lines)):>8} "
-        found.append(div(mark + esc(text), class_="dj-item", data_l=" ".join(map(str, lines))))
+        found.append(div(mark + esc(text), data_l=" ".join(map(str, lines)), data_n=" ".join(nodes.get(number, ()))))
     return "".join(found)
 
 
@@ -95,14 +124,8 @@ def _notes(report: Report) -> str:
         return ""
     many = len(report.graphs) > 1
     said = list({note: (index, note) for index, note in reversed(said)}.values())[::-1]  # of equal ones, the first
-    rows = "".join(div(esc(f"graph {index}: {note}" if many else note)) for index, note in said[:200])
-    more = div(f"… and {len(said) - 200} more") if len(said) > 200 else ""
-    return fold(f"why these kernels ({len(said)} decisions)", div(rows + more, "padding-left:12px"))
-
-
-def _bytes(n: int) -> str:
-    for unit in ("B", "kB", "MB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.3g} {unit}"
-        n /= 1000  # type: ignore[assignment]
-    return f"{n:.3g} GB"
+    rows = [div(esc(f"graph {index}: {note}" if many else note)) for index, note in said[:300]]
+    rows += [div(f"… and {len(said) - 300} more")] if len(said) > 300 else []
+    style = "padding-left:12px"
+    shown = later(div("".join([*rows[:12], "…"]), style), div("".join(rows), style))
+    return fold(f"why these kernels ({len(said)} decisions)", shown)

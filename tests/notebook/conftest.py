@@ -73,7 +73,7 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     config = Config()
     config.HistoryManager.enabled = False
-    config.CompileMagics.preload = False
+    config.Compile.preload = False
     before = dict(vars(builtins))
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance(config=config, display_pub_class=Collected)

@@ -41,18 +41,22 @@ class Lab:
     def running(self) -> Iterator[Lab]:
         """The server, with settings, data and history of its own."""
         home = self.folder / "home"
-        env = dict(os.environ, IPYTHONDIR=str(home / "ipython"))
+        env = dict(
+            os.environ, IPYTHONDIR=str(home / "ipython"), DYNAJIT_CACHE_DIR=str(home / "cache"),
+            DYNAJIT_CC=str(self._compiler()),
+        )  # fmt: skip
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
         for name in PRIVATE:
             variable = f"JUPYTER{name}" if name.startswith("LAB") else f"JUPYTER_{name}"
             env[variable] = str(home / name.lower())
         news = home / "lab_settings_dir" / "@jupyterlab" / "apputils-extension"
-        news.mkdir(parents=True)
+        news.mkdir(parents=True, exist_ok=True)
         (news / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
         command = [
             sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={self.port}",
             "--ServerApp.port_retries=0", "--IdentityProvider.token=t", f"--ServerApp.root_dir={self.folder}",
             "--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly",
+            "--JupyterNotebookApp.expose_app_in_browser=True",
         ]  # fmt: skip
         with (self.folder / "lab.log").open("w") as log:
             server = subprocess.Popen(command, env=env, stdout=log, stderr=log, cwd=self.folder)
@@ -63,6 +67,14 @@ class Lab:
                 self.end_sessions()
                 server.terminate()
                 server.wait(30)
+
+    def _compiler(self) -> Path:
+        """The C compiler, which takes ten seconds while there is a file `slow`."""
+        script = self.folder / "cc"
+        real = shutil.which("gcc") or shutil.which("clang") or "cc"
+        script.write_text(f'#!/bin/sh\n[ -e "{self.folder}/slow" ] && sleep 10.37\nexec {real} "$@"\n')
+        script.chmod(0o755)
+        return script
 
     def _wait(self, server: subprocess.Popen[bytes]) -> None:
         for _ in range(600):
@@ -107,15 +119,28 @@ class Tab:
         if not request.url.startswith((f"http://127.0.0.1:{self.lab.port}/", "data:", "blob:")):
             self.foreign.append(request.url)
 
-    def open(self, name: str, with_kernel: bool = True) -> None:
-        self.page.goto(f"http://127.0.0.1:{self.lab.port}/lab/tree/{name}?token=t&reset", wait_until="domcontentloaded")
+    def open(self, name: str, with_kernel: bool = True, front: str = "lab/tree") -> None:
+        self.page.goto(f"http://127.0.0.1:{self.lab.port}/{front}/{name}?token=t&reset", wait_until="domcontentloaded")
         self.page.wait_for_selector(".jp-Notebook", timeout=PATIENCE)
         if with_kernel:
-            path = "window.jupyterapp.shell.currentWidget?.context?.sessionContext?.session?.kernel?.status"
-            self.page.wait_for_function(f"{path} === 'idle'", timeout=PATIENCE)
+            self.kernel_is("idle")
 
     def command(self, name: str, arguments: str = "{}") -> None:
         self.page.evaluate(f"jupyterapp.commands.execute('{name}', {arguments}).then(() => 1)")
+
+    def command_without_waiting(self, name: str) -> None:
+        self.page.evaluate(f"void jupyterapp.commands.execute('{name}')")
+
+    def restart(self) -> None:
+        """The kernel, without the question whether."""
+        self.page.evaluate(
+            "jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.restart().then(() => 1)"
+        )
+        self.kernel_is("idle")
+
+    def kernel_is(self, status: str) -> None:
+        path = "window.jupyterapp.shell.currentWidget?.context?.sessionContext?.session?.kernel?.status"
+        self.page.wait_for_function(f"{path} === '{status}'", timeout=PATIENCE)
 
     def close(self) -> None:
         self.page.context.close()

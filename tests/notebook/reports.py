@@ -78,7 +78,8 @@ def large(operations: int, lines: int) -> Report:
         line = 2 + i * lines // operations
         inputs = ("x",) if i == 0 else (f"n{i - 1}", f"n{max(0, i - 5)}")
         where = f"/usr/lib/python3/dist-packages/model.py:{i // 7}"
-        nodes.append(NodeInfo(f"n{i}", "call_function", "add", inputs, line, where, "float32[32, 128, 768]"))
+        kernels = (f"k{i * lines // operations}_add",)
+        nodes.append(NodeInfo(f"n{i}", "call_function", "add", inputs, line, where, "float32[32, 128, 768]", kernels))
     kernel = "\n".join(f"  float v{i} = a[{i}] + b[{i}];" for i in range(40))
     kernels = tuple(
         KernelReport(f"k{i}_add", "c", kernel + f"\n// {i}", True, tuple((j, 2 + i) for j in range(1, 40)), ("add",))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from sanitiser import sanitised, text_of
 
 from kernel_ext import to_dot, to_html, widget
 from kernel_ext.collapse import groups
-from kernel_ext.forms import FRONT, front, still_html
+from kernel_ext.forms import FRONT, front, packed_html, still_html
 from kernel_ext.html import TINTS, WORDS
 from kernel_ext.layout import Box, place
 from kernel_ext.panels import Panel, panel, panels, table
@@ -76,15 +78,31 @@ def test_nothing_is_asked_from_a_network() -> None:
 
 
 def test_sizes() -> None:
-    assert len(front()) < 20_000
-    assert len(to_html(small())) < 40_000
-    assert len(to_html(large(300, 100))) < 400_000
+    script = base64.b64encode(zlib.compress(front().encode(), 9))
+    assert len(script) < 20_000
+    assert len(to_html(small())) < 30_000
+    assert len(to_html(large(300, 100))) < 120_000  # more than a function of a hundred lines has: a hundred kernels
     assert len(to_html(large(3_000, 200))) < 400_000
+
+
+def test_what_is_long_is_packed_and_complete() -> None:
+    report = large(300, 100)
+    text, packed = packed_html(report)
+    data = json.loads(zlib.decompress(base64.b64decode(packed), -15))
+    gaps = re.findall(r'data-fill="(\d+)"', text)
+    assert [int(gap) for gap in gaps] == list(range(len(data["fill"])))
+    whole = still_html(report)
+    assert all(part in whole for part in data["fill"])
+    assert "<!--dj" not in text + whole
+    nodes = data["graphs"]["0"]["nodes"]
+    assert [node[0] for node in nodes] == [f"n{i}" for i in range(300)]
+    assert nodes[7][7] == [6, 2]
+    assert nodes[299][5] == "k99"
 
 
 def test_both_texts_of_a_kernel_stand_together() -> None:
     text = text_of(still_html(small()))
-    assert text.count("k0_gelu erf → mul") == 1
+    assert text.count("k0 gelu erf → mul") == 1
     assert "Triton" in text
     assert "not run here" in text
     assert re.search(r"line 4\s+out\[i\] = 0.5f", text)
@@ -99,12 +117,12 @@ def test_big_graphs_collapse(operations: int, lines: int, level: str) -> None:
     assert sum(box.size for box in boxes if not box.is_input) == operations
 
 
-def test_pictures_are_svg_with_links() -> None:
-    for picture in pictures(to_html(small())):
-        root = ElementTree.fromstring(picture)
-        nodes = [el for el in root.iter() if el.get("class") == "dj-node"]
-        assert nodes
-        assert all(node.get("data-l") and node.get("data-n") for node in nodes)
+def test_pictures_are_svg_with_words() -> None:
+    first, second = (ElementTree.fromstring(picture) for picture in pictures(to_html(small())))
+    said = " ".join(el.text or "" for el in first.iter())
+    assert "matmul float32[8, 16] · line 3" in said
+    assert "erf float32[8, 16] · line 4 · k0" in said
+    assert "softmax float32[8, 16] · line 7" in " ".join(el.text or "" for el in second.iter())
 
 
 def test_boxes_do_not_overlap() -> None:
@@ -127,10 +145,10 @@ def test_dot_text() -> None:
 
 
 def test_panels_are_in_order_and_one_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [row.title for row in panels()] == ["Source", "Graph", "Guards", "Kernels", "Timeline"]
+    assert [row.title for row in panels()] == ["Source", "Graph", "Guards", "Kernels", "Timeline", "Passes"]
     monkeypatch.setattr(table, "_TABLE", list(table._TABLE))
     panel("Mine", after="Guards")(lambda report: "words of mine")
-    assert [row.title for row in panels()] == ["Source", "Graph", "Guards", "Mine", "Kernels", "Timeline"]
+    assert [row.title for row in panels()] == ["Source", "Graph", "Guards", "Mine", "Kernels", "Timeline", "Passes"]
     assert "words of mine" in still_html(small())
     assert isinstance(panels()[0], Panel)
 
@@ -175,6 +193,22 @@ def test_the_card_of_another_cell_is_updated(notebook: Any) -> None:
     updates = notebook.shell.display_pub.updates
     notebook.cell("y = f(torch.ones(4))")
     assert notebook.shell.display_pub.updates == updates
+
+
+def test_a_hundred_lines_take_less_than_60_kilobytes(notebook: Any) -> None:
+    steps = [
+        "h = h @ w + b",
+        "h = h.relu()",
+        "a = h * 0.5",
+        "h = torch.tanh(a) + h",
+        "h = h - h.mean(-1, keepdim=True)",
+    ]
+    lines = [f"    {step}" for i in range(14) for step in ["# the next step", *steps, ""]]
+    notebook.cell("%%compile\ndef f(h, w, b):\n" + "\n".join(lines) + "\n    return h")
+    notebook.cell("w, b = torch.randn(16, 16), torch.randn(16)\nfor n in (3, 4, 5): f(torch.randn(n, 16), w, b)")
+    html = notebook.card("f")["text/html"]
+    assert "100" in text_of(html)
+    assert len(html) < 60_000
 
 
 def test_source_survives_a_cleared_linecache(notebook: Any) -> None:

@@ -72,6 +72,29 @@ def test_lambdas_classes_and_instances(notebook: Any) -> None:
     assert sorted(notebook["line"].state_dict()) == ["bias", "weight"]
 
 
+def test_classes_that_use_each_other_are_captured_as_one_graph(notebook: Any) -> None:
+    notebook.cell(
+        "%%compile\n"
+        "class Block(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x.relu() + 1\n"
+        "class Wide(Block):\n"
+        "    def forward(self, x):\n"
+        "        return super().forward(x) + Block.forward(self, x)\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.parts = nn.ModuleList([Block(), Wide()])\n"
+        "    def forward(self, x):\n"
+        "        for part in self.parts:\n"
+        "            x = part(x)\n"
+        "        return x\n"
+    )
+    assert notebook.cell("Net()(torch.ones(2))").tolist() == [6.0, 6.0]
+    assert notebook.text("Net.forward").startswith("Net.forward: 1 graph · 0 breaks · 7 ops")
+    assert notebook.text("Block.forward") == "Block.forward: captured as a part of Net.forward"
+
+
 def test_definitions_inside_if_with_and_try_are_top_level(notebook: Any) -> None:
     notebook.cell(
         "%%compile\nif True:\n    def f(x):\n        return x + 1\ntry:\n    g = lambda x: x\nfinally:\n    pass"
@@ -250,8 +273,14 @@ def test_check_of_a_module_compiles_it_once(notebook: Any) -> None:
 
 def test_fullgraph_says_where_and_what_to_try(notebook: Any, capsys: Any) -> None:
     notebook.cell("%%compile --fullgraph\ndef f(x):\n    if x.sum() > 0:\n        return x\n    return -x")
+    number = notebook.shell.execution_count - 1
     notebook.cell("f(torch.ones(2))", fails=True)
-    assert "DJ-D001" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "DJ-D001" in said
+    assert f"CompileError: In[{number}], line 3: fullgraph=True, but a branch on a tensor value" in said
+    assert "try: use torch.where" in said
+    assert "ipykernel" not in said
+    assert len(said.strip().splitlines()) < 12
     assert "not compiled, line 3" in notebook.text("f")
 
 
@@ -397,7 +426,7 @@ def test_loading_is_quick_and_silent() -> None:
         "import sys, time\n"
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "from traitlets.config import Config\n"
-        "c = Config(); c.HistoryManager.enabled = False; c.CompileMagics.preload = False\n"
+        "c = Config(); c.HistoryManager.enabled = False; c.Compile.preload = False\n"
         "shell = InteractiveShell.instance(config=c)\n"
         "started = time.perf_counter()\n"
         "shell.run_line_magic('load_ext', 'kernel_ext')\n"

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from types import SimpleNamespace
 from typing import Any
 
+from dynajit import events
 from kernel_ext.ticker import Ticker
+
+CODE = compile("", "", "exec")
 
 
 def test_a_long_compile_says_what_is_done() -> None:
     said: list[str] = []
     target: Any = SimpleNamespace(name="f")
-    ticker = Ticker(lambda: said.append("refreshed"), lambda _, text: said.append(text))
+    ticker = Ticker(lambda: said.append("refreshed"), lambda _, text, seconds: said.append(text))
     try:
-        ticker.heard(target, "CaptureStarted", "")
-        ticker.heard(target, "StageEnded", "lowering")
+        ticker.heard(target, events.CaptureStarted(CODE))
+        ticker.heard(target, events.StageStarted(CODE, "lowering"))
+        ticker.heard(target, events.StageEnded(CODE, "lowering", 0.012, "2 kernels"))
+        ticker.heard(target, events.StageStarted(CODE, "building", "k0_gelu, k1_max"))
         wait_for(lambda: bool(said))
-        assert said[0].startswith("compiling: lowering ✓ … 0.")
-        ticker.heard(target, "EntryAdded", "")
+        assert re.match(
+            "lowering ✓ 2 kernels → building 2 kernels \\(k0_gelu, k1_max\\) ▇+░* 0.. s \\(interrupt", said[0]
+        )
+        wait_for(lambda: len(said) > 2)
+        assert said[1] != said[0]
+        ticker.heard(target, events.EntryAdded(CODE, 1, None))
         wait_for(lambda: said[-1] == "refreshed")
     finally:
         ticker.stop()
@@ -36,7 +46,7 @@ def test_what_fails_does_not_end_the_thread() -> None:
     target: Any = SimpleNamespace(name="f")
     ticker = Ticker(fails, fails)
     try:
-        ticker.heard(target, "CaptureStarted", "")
+        ticker.heard(target, events.CaptureStarted(CODE))
         wait_for(lambda: len(calls) > 1)
     finally:
         ticker.stop()
