@@ -223,14 +223,34 @@ def _plan(func: FunctionType, options: Options, program: Program, record: Record
 def _evaluate(
     func: FunctionType, args: tuple[Any, ...], plan: Plan, force_break: frozenset[int], options: Options, chains: bool
 ) -> Trace:
-    """One evaluation with which the plan agrees."""
+    """One evaluation with which the plan agrees.
+
+    A program that asks whether it is compiled goes eager's way, so that its results are eager's, unless the other way
+    needs fewer breaks.
+    """
     while True:
-        machine = Machine(func, args, force_break=force_break, mark_of=function_mark, plan=plan,
-                          unbacked_sizes=options.fullgraph, chains=chains)  # fmt: skip
         try:
-            return machine.run()
+            machine, trace = _run(func, args, plan, force_break, options, chains, says_compiling=False)
+            if not machine.asked_whether_compiling or not isinstance(trace.end, Broke):
+                return trace
+            _, other = _run(func, args, plan, force_break, options, chains, says_compiling=True)
+            further = not isinstance(other.end, Broke) or _operations(other) > _operations(trace)
+            return other if further else trace
         except Replan:
             continue
+
+
+def _run(
+    func: FunctionType, args: tuple[Any, ...], plan: Plan, force_break: frozenset[int], options: Options, chains: bool,
+    says_compiling: bool,
+) -> tuple[Machine, Trace]:  # fmt: skip
+    machine = Machine(func, args, force_break=force_break, mark_of=function_mark, plan=plan,
+                      unbacked_sizes=options.fullgraph, chains=chains, says_compiling=says_compiling)  # fmt: skip
+    return machine, machine.run()
+
+
+def _operations(trace: Trace) -> int:
+    return sum(node.op != "placeholder" for node in trace.graph.nodes)
 
 
 def _goes_round(program: Program) -> bool:

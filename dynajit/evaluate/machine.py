@@ -57,11 +57,14 @@ class Machine:
         plan: Plan | None = None,
         unbacked_sizes: bool = False,
         chains: bool = True,
+        says_compiling: bool = False,
     ) -> None:
         self.function = function
         self.args = args
         self.unbacked_sizes = unbacked_sizes
         self.chains = chains
+        self.says_compiling = says_compiling  # what torch.compiler.is_compiling() is
+        self.asked_whether_compiling = False
         self.direct = False  # whether the call at hand is one whose result the instruction returns as it is
         self.plan = plan if plan is not None else Plan()
         self.force_break = force_break

@@ -56,7 +56,7 @@ class BuiltinValue(Value):
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
         if isinstance(self.fn, functools._lru_cache_wrapper) and is_cached_fact(self.fn):
-            return m.folded(self.fn, args, kwargs)
+            return self._said_once(m, args) if self.fn.__name__.endswith("_once") else m.folded(self.fn, args, kwargs)
         if isinstance(self.fn, types.MethodDescriptorType) and args:  # such as str.lower
             owner = m.realize(args[0])
             if hasattr(owner, "storage"):
@@ -69,6 +69,15 @@ class BuiltinValue(Value):
             if hasattr(owner, "storage"):
                 return m.call_builtin_method(owner, self.fn.__name__, args[1:], kwargs)
         raise GraphBreak(reasons.OPAQUE_CALL, self.describe())
+
+    def _said_once(self, m: Tracer, args: Sequence[Value]) -> Value:
+        """A library's message that appears once in a process: it appears now, and that was it."""
+        owner = m.realize(args[0]) if args else self
+        obj = getattr(owner, "obj", None)
+        if obj is None:
+            self.missing("a call")
+        m.folded(lambda *rest: self.fn(obj, *rest), args[1:], {})
+        return m.constant(None)
 
     def reload(self, emit: Emitter) -> None:
         emit.load_const(self.fn)

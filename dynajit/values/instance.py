@@ -135,7 +135,7 @@ class InstanceValue(Handle):
             value = m.call(m.wrap(raw.func, Known(raw.func)), [self], {})
             self.put(m, name, value)
             return value
-        if isinstance(raw, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        if isinstance(raw, (types.MethodDescriptorType, types.WrapperDescriptorType, functools._lru_cache_wrapper)):
             return MethodValue(m.realize(m.wrap(raw, Known(raw))), self)
         if isinstance(raw, types.BuiltinFunctionType):
             return m.wrap(raw, Known(raw))

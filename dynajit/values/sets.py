@@ -11,7 +11,7 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.source import Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
-from dynajit.values.constant import Constant, is_plain
+from dynajit.values.constant import UNKNOWN, Constant, as_plain, is_plain
 from dynajit.values.mapping import hashable
 from dynajit.values.sequence import TupleValue
 from dynajit.values.wrap import kind
@@ -52,7 +52,10 @@ class SetValue(Handle):
     def iterate(self, m: Tracer) -> Value:
         elements = self.elements(m)
         if len(elements) > 1:
-            raise GraphBreak(reasons.NO_OPERATION, f"the order of {self.describe()}")
+            order = _order(m, elements) if self.source is None and not m.heap.is_existing(self.key) else None
+            if order is None:
+                raise GraphBreak(reasons.NO_OPERATION, f"the order of {self.describe()}")
+            return m.iterate(TupleValue(tuple(order)))
         return m.iterate(TupleValue(tuple(elements.values())))
 
     def reload(self, emit: Emitter) -> None:
@@ -60,6 +63,20 @@ class SetValue(Handle):
         for element in elements.values():
             emit.load(element)
         emit.build("BUILD_SET", len(elements))
+
+
+def _order(m: Tracer, elements: Elements) -> list[Value] | None:
+    """The order of a set made inside, where it does not depend on how it was made."""
+    known = {as_plain(m, element): element for element in elements.values()}
+    if UNKNOWN in known or len(known) != len(elements):
+        return None
+    one_by_one: set[Any] = set()
+    for element in known:
+        one_by_one.add(element)
+    orders = {
+        tuple(made) for made in (one_by_one, set(known), set(one_by_one), set(frozenset(known)), {*reversed(known)})
+    }
+    return [known[element] for element in orders.pop()] if len(orders) == 1 else None
 
 
 def new_set(m: Tracer, items: Sequence[Value]) -> SetValue:

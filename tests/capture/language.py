@@ -647,7 +647,7 @@ def dicts(x):
     )
 
 
-@right
+@whole
 def sets_(x):
     s = {1, 2}
     s.add(3)

@@ -201,5 +201,17 @@ def a_write_to_a_result_may_stand_beside_what_may_fail(x):
 
 
 @program(T(4))
-def told_that_it_is_compiled(x):
-    return x * 2, dynajit.is_compiling() == torch.compiler.is_compiling()
+def the_way_of_eager_is_gone(x):
+    return x * 2 if torch.compiler.is_compiling() else x * 3
+
+
+@program(T(4))
+def the_way_without_a_break_is_gone(x):
+    if not torch.compiler.is_compiling() and bool((x > 100).all()):
+        return x * 3
+    return x * 2
+
+
+@program(T(4))
+def the_order_of_a_set(x):
+    return x * 2, [n for n in {3, 1, 2}], list(set([5, 4]))

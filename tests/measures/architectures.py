@@ -115,7 +115,7 @@ ARCHITECTURES: dict[str, tuple[Any, str, dict[str, Any], Callable[[], dict[str, 
 def build(name: str) -> torch.nn.Module:
     maker, kind, extra, _ = ARCHITECTURES[name]
     torch.manual_seed(0)
-    config = AutoConfig.for_model(kind, **({} if name == "clip" else SMALL), **extra)
+    config = AutoConfig.for_model(kind, **{**({} if name == "clip" else SMALL), **extra})
     made: torch.nn.Module = maker.from_config(config)
     return made
 

@@ -48,9 +48,12 @@ _answer(None, torch._C._get_tracing_state, torch._C._log_api_usage_once)
 
 @builtin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 def is_compiling_for_torch(m: Machine) -> Value:
-    """Users and libraries are told so. PyTorch's own code would compute other things than in eager mode."""
+    """What compile.py has decided. PyTorch's own code always goes eager's way."""
     home = m.frame.callee.globals.get("__name__")
-    return Constant(not (isinstance(home, str) and home.partition(".")[0] == "torch"))
+    if isinstance(home, str) and home.partition(".")[0] == "torch":
+        return Constant(False)
+    m.asked_whether_compiling = True
+    return Constant(m.says_compiling)
 
 
 @builtin(torch.is_grad_enabled)
