@@ -36,6 +36,8 @@ ABSENT: Final[int]
 TENSOR: Final[int]
 TYPE_ATTRS: Final[int]  # {name: object or MISSING}, of a type; stamped
 DICT_VALUES: Final[int]  # {key: object or MISSING}, of a dict; stamped
+EMPTY: Final[int]  # {name: anything}: entries of the instance's __dict__ that are dicts without entries
+INSTANCE_VALUES: Final[int]  # {name: object or MISSING}, of the instance's __dict__; stamped
 CODE: Final[int]  # a function with this code
 NOT_SAME: Final[int]  # index of an earlier node
 SAME: Final[int]

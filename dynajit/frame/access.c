@@ -145,16 +145,16 @@ among_values(PyObject **values, PyDictKeysObject *keys, PyObject *name, Py_ssize
     return NULL;
 }
 
-static PyObject *
-instance_entry(PyObject *obj, PyObject *name, Py_ssize_t *hint)
+PyObject *
+dj_instance_entry(PyObject *obj, PyObject *name, Py_ssize_t *hint)
 {
     PyDictKeysObject *keys = NULL;
     PyObject **values = dj_inline_values(obj, &keys);
     if (values != NULL) {
-        return found_or_missing(among_values(values, keys, name, hint));
+        return among_values(values, keys, name, hint);
     }
     PyObject *dict = dj_instance_dict(obj);
-    return found_or_missing(dict == NULL ? NULL : PyDict_GetItemWithError(dict, name));
+    return dict == NULL ? NULL : PyDict_GetItemWithError(dict, name);
 }
 
 static PyObject *
@@ -227,7 +227,7 @@ dj_fetch(Node *node, PyObject *parent, PyFunctionObject *func, PyObject *const *
     case DICT:
         return dict_of(parent);
     case INSTANCE:
-        return instance_entry(parent, node->arg, &node->number);
+        return found_or_missing(dj_instance_entry(parent, node->arg, &node->number));
     case SLOT:
         return member(parent, node->arg);
     case ITEM:

@@ -3,7 +3,7 @@
 
 enum {
     IS, IS_NOT, TYPE_IS, EQUALS, LENGTH, KEYS, PRESENT, ABSENT, TENSOR, TYPE_ATTRS, DICT_VALUES, CODE, NOT_SAME, SAME,
-    NO_OVERLAP, STATE, PREDICATE, RELATION, TESTS
+    NO_OVERLAP, STATE, PREDICATE, RELATION, EMPTY, INSTANCE_VALUES, TESTS
 };
 
 static const struct {
@@ -12,7 +12,7 @@ static const struct {
 } kinds[TESTS] = {
     {"IS", 1}, {"IS_NOT", 1}, {"TYPE_IS", 1}, {"EQUALS", 1}, {"LENGTH", 1}, {"KEYS", 1}, {"PRESENT", 0}, {"ABSENT", 0},
     {"TENSOR", 1}, {"TYPE_ATTRS", 1}, {"DICT_VALUES", 1}, {"CODE", 1}, {"NOT_SAME", 1}, {"SAME", 1}, {"NO_OVERLAP", 1},
-    {"STATE", 1}, {"PREDICATE", 1}, {"RELATION", 2},
+    {"STATE", 1}, {"PREDICATE", 1}, {"RELATION", 2}, {"EMPTY", 1}, {"INSTANCE_VALUES", 1},
 };
 
 PyObject *dj_code_equal;
@@ -147,6 +147,62 @@ has_dict_values(Test *test, PyObject *value)
     if (dj_dict_version(value) == version) { /* not if a key's __eq__ changed the dict */
         test->stamp = version;
     }
+    return 1;
+}
+
+/* As has_dict_values of the instance's __dict__, which is not made for it. */
+static int
+has_instance_values(Test *test, PyObject *value)
+{
+    PyDictKeysObject *keys = NULL;
+    if (value == dj_missing) {
+        return 0;
+    }
+    PyObject *dict = dj_inline_values(value, &keys) == NULL ? dj_instance_dict(value) : NULL;
+    if (dict != NULL) {
+        return has_dict_values(test, dict);
+    }
+    for (Py_ssize_t i = 0; i < test->count; i++) {
+        Expected *item = &test->expected[i];
+        PyObject *found = dj_instance_entry(value, item->key, &item->hint);
+        if (found == NULL && PyErr_Occurred()) {
+            return -1;
+        }
+        if ((found == NULL ? dj_missing : found) != item->expected) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Entries of the instance's __dict__ that are dicts without entries. */
+static int
+are_empty(Test *test, PyObject *value)
+{
+    PyDictKeysObject *keys = NULL;
+    if (value == dj_missing) {
+        return 0;
+    }
+    PyObject *dict = dj_inline_values(value, &keys) == NULL ? dj_instance_dict(value) : NULL;
+    const uint64_t version = dict == NULL ? 0 : dj_dict_version(dict);
+    if (version != 0 && version == test->stamp) { /* the same entries: the dict keeps them alive */
+        for (Py_ssize_t i = 0; i < test->count; i++) {
+            if (PyDict_GET_SIZE(test->expected[i].last) != 0) {
+                return 0;
+            }
+        }
+        return 1;
+    }
+    test->stamp = 0;
+    for (Py_ssize_t i = 0; i < test->count; i++) {
+        Expected *item = &test->expected[i];
+        PyObject *found = dj_instance_entry(value, item->key, &item->hint);
+        if (found == NULL || !PyDict_Check(found) || PyDict_GET_SIZE(found) != 0) {
+            return found == NULL && PyErr_Occurred() ? -1 : 0;
+        }
+        item->last = found;
+    }
+    test->stamp = version;
     return 1;
 }
 
@@ -304,6 +360,10 @@ dj_test(Test *test, PyObject *value, PyObject *const *values)
         return predicate_holds(test->arg, value);
     case RELATION:
         return relation_holds(test, values);
+    case EMPTY:
+        return are_empty(test, value);
+    case INSTANCE_VALUES:
+        return has_instance_values(test, value);
     }
     Py_UNREACHABLE();
 }
@@ -452,6 +512,9 @@ dj_parse_test(Test *test, PyObject *given, Py_ssize_t node)
         return parse_names(test, true);
     case DICT_VALUES:
         return parse_names(test, false);
+    case EMPTY:
+    case INSTANCE_VALUES:
+        return parse_names(test, true);
     case CODE:
         return PyCode_Check(test->arg) ? 0 : wrong("CODE", "a code object");
     case NOT_SAME:

@@ -193,6 +193,7 @@ agrees(PyObject *tensor)
     spec.rank = PyLong_AsSsize_t(rank);
     spec.requires_grad = grad == Py_True;
     spec.flags = DJ_CONTIGUOUS;
+    spec.complex = true;
     if (spec.rank < 0 || spec.rank > DJ_RANK || dj_tensor_sizes(tensor, spec.rank, sizes) != 1
         || dj_tensor_strides(tensor, spec.rank, strides) != 1 || dj_tensor_address(tensor, &address) != 1) {
         goto exit;
@@ -205,7 +206,7 @@ agrees(PyObject *tensor)
              && memcmp(strides, seen_strides, (size_t)spec.rank * sizeof(int64_t)) == 0 && address == seen_address
              && dj_shim_storage(tensor, &storage) && storage.offset == PyLong_AsLongLong(offset)
              && storage.itemsize == PyLong_AsLongLong(itemsize)
-             && dj_shim_plain(tensor) == (conj == Py_False && neg == Py_False);
+             && dj_shim_plain(&spec, tensor) == (conj == Py_False && neg == Py_False);
 exit:
     Py_XDECREF(dtype);
     Py_XDECREF(device);

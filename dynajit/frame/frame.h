@@ -25,6 +25,8 @@ typedef struct {
     PyObject *expected; /* owned; dj_missing: absent */
     int known;          /* STATE: which callable this is, if shim.c can answer for it; 0: it cannot */
     int64_t number;     /* and the answer expected of it */
+    Py_ssize_t hint;    /* EMPTY, INSTANCE_VALUES: where the name was found last */
+    PyObject *last;     /* EMPTY: what was found, valid while the stamp is; borrowed */
 } Expected;
 
 typedef struct {
@@ -71,6 +73,8 @@ int dj_check_run(Check *self, PyFunctionObject *func, PyObject *const *slots, Py
 /* New reference, or borrowed if node->borrowed; NULL with an exception. */
 PyObject *dj_fetch(Node *node, PyObject *parent, PyFunctionObject *func, PyObject *const *slots, Py_ssize_t nslots);
 int dj_parse_accessor(Node *node);
+/* Borrowed: an entry of the instance's __dict__, which is not made for it. NULL: none, or an exception. */
+PyObject *dj_instance_entry(PyObject *obj, PyObject *name, Py_ssize_t *hint);
 /* New reference: a size of a tensor, MISSING if it has none there. */
 PyObject *dj_tensor_size(PyObject *tensor, Py_ssize_t dim);
 /* 1, 0, or -1 with an exception. */

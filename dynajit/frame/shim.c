@@ -40,8 +40,8 @@ dj_shim_facts(const TensorSpec *spec, PyObject *tensor, const int64_t **sizes, c
     int64_t *numbers;
     *strides = NULL;
     if (dj_shim.get_dtype(handle, &code) || code != spec->dtype_code || dj_shim.get_dim(handle, &rank) || rank != spec->rank
-        || dj_shim.get_device_type(handle, &code) || code != spec->device_type || dj_shim.get_device_index(handle, &code)
-        || code != spec->device_index || dj_shim.get_layout(handle, &code) || code != spec->layout_code
+        || dj_shim.get_device_type(handle, &code) || code != spec->device_type
+        || (!spec->only_device && (dj_shim.get_device_index(handle, &code) || code != spec->device_index)) || dj_shim.get_layout(handle, &code) || code != spec->layout_code
         || dj_shim.requires_grad(*(void **)handle) != (bool)spec->requires_grad || dj_shim.get_sizes(handle, &numbers)) {
         return false;
     }
@@ -67,10 +67,10 @@ dj_shim_address(PyObject *tensor, uintptr_t *address)
 }
 
 bool
-dj_shim_plain(PyObject *tensor)
+dj_shim_plain(const TensorSpec *spec, PyObject *tensor)
 {
     Handle handle = handle_of(tensor);
-    return !dj_shim.is_conj(handle) && !dj_shim.is_neg(handle);
+    return !(spec->complex && dj_shim.is_conj(handle)) && !dj_shim.is_neg(handle);
 }
 
 bool
@@ -142,6 +142,7 @@ dj_shim_spec(TensorSpec *spec)
     }
     const int known = dj_find_device(spec->device, &spec->device_type, &spec->device_index);
     spec->by_shim = known == 1;
+    spec->only_device = known == 1 && spec->device_index == -1 && spec->device_type == dj_device_types[0].code;
     return known < 0 ? -1 : 0;
 }
 

@@ -341,7 +341,7 @@ static int
 plain(const TensorSpec *spec, PyObject *tensor)
 {
     if (dj_shim_usable(tensor)) {
-        return dj_shim_plain(tensor);
+        return dj_shim_plain(spec, tensor);
     }
     const int conj = spec->complex ? says(dj_torch.is_conj, tensor) : 0;
     const int neg = conj == 0 ? says(dj_torch.is_neg, tensor) : 0;

@@ -21,6 +21,7 @@ struct TensorSpec {
     int64_t *strides;                   /* owned memory, may be NULL; DJ_ANY: any; below: DJ_TIMES(dimension) */
     bool complex;                       /* only these can be conjugate views */
     bool by_shim;                       /* the numbers below are what the shim answers */
+    bool only_device;                   /* the CPU, of which there is one: its index is always -1 */
     int32_t dtype_code, device_type, device_index, layout_code;
 };
 
@@ -90,7 +91,7 @@ int64_t dj_shim_size(PyObject *tensor, Py_ssize_t dim); /* -1: there is none */
 /* False: a fact differs. Sizes, and strides if the specification asks for them (else NULL), are borrowed. */
 bool dj_shim_facts(const TensorSpec *spec, PyObject *tensor, const int64_t **sizes, const int64_t **strides);
 int dj_shim_address(PyObject *tensor, uintptr_t *address);
-bool dj_shim_plain(PyObject *tensor); /* neither a conjugate nor a negative view */
+bool dj_shim_plain(const TensorSpec *spec, PyObject *tensor); /* neither a conjugate nor a negative view */
 bool dj_shim_storage(PyObject *tensor, ShimStorage *facts);
 
 bool dj_find_code(const Code *codes, PyObject *object, int32_t *code);

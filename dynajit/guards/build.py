@@ -10,16 +10,16 @@ from typing import Any
 
 from dynajit import frame
 from dynajit.guards.guard import Guard
-from dynajit.source import Builtins, DictOf, Globals, Item, Known, Source
+from dynajit.source import Builtins, Globals, Item, Known, Source
 
 
 @dataclass
 class _Node:
     source: Source
     checks: list[tuple[Any, ...]] = field(default_factory=list)
-    guards: list[Guard] = field(default_factory=list)
-    names: dict[str, Any] = field(default_factory=dict)
-    names_check: int = 0
+    guards: list[Guard] = field(default_factory=list)  # of `checks`, in order
+    names: dict[int, dict[str, Any]] = field(default_factory=dict)  # by kind of check
+    named: list[Guard] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,10 @@ class _Builder:
         node.guards.append(guard)
 
     def name(self, owner: Source, kind: int, name: str, expected: Any, guard: Guard) -> None:
-        """One name of a dict or class; all names of one are a single check with a single stamp."""
+        """One name of a dict, class or instance; all names of one are a single check with a single stamp."""
         node = self.node(owner)
-        if not node.names:
-            node.names_check = kind
-        node.names[name] = expected
-        node.guards.append(guard)
+        node.names.setdefault(kind, {})[name] = expected
+        node.named.append(guard)
 
     def finished(self, inputs: Sequence[Source]) -> Built:
         for source in inputs:
@@ -64,12 +62,10 @@ class _Builder:
         for node in self.nodes:
             parent = node.source.parent
             accessor, arg = node.source.accessor
-            checks = list(node.checks)
-            if node.names:
-                checks.append((node.names_check, dict(node.names)))
+            checks = [*node.checks, *node.names.items()]
             rows.append((-1 if parent is None else self.order[parent], accessor, arg, tuple(checks)))
         check = frame.Check(rows, [self.order[source] for source in inputs])
-        return Built(check, tuple(tuple(node.guards) for node in self.nodes))
+        return Built(check, tuple((*node.guards, *node.named) for node in self.nodes))
 
 
 def _tensor(builder: _Builder, guard: Guard) -> None:
@@ -95,7 +91,11 @@ def _item_absent(builder: _Builder, guard: Guard) -> None:
 
 
 def _instance_absent(builder: _Builder, guard: Guard) -> None:
-    builder.name(DictOf(guard.source), frame.DICT_VALUES, guard.name, frame.MISSING, guard)
+    builder.name(guard.source, frame.INSTANCE_VALUES, guard.name, frame.MISSING, guard)
+
+
+def _empty(builder: _Builder, guard: Guard) -> None:
+    builder.name(guard.source, frame.EMPTY, guard.name, True, guard)
 
 
 def _class_attr(builder: _Builder, guard: Guard) -> None:
@@ -120,11 +120,11 @@ def _relation(builder: _Builder, guard: Guard) -> None:
 def _pair(kind: int) -> Callable[[_Builder, Guard], None]:
     def build(builder: _Builder, guard: Guard) -> None:
         builder.node(guard.expected)
-        mine = builder.node(guard.source)
+        builder.node(guard.source)
         first, second = sorted((builder.order[guard.source], builder.order[guard.expected]))
         node = builder.nodes[second]
         node.checks.append((kind, first))
-        (node if node is not mine else mine).guards.append(guard)
+        node.guards.append(guard)
 
     return build
 
@@ -151,6 +151,7 @@ KINDS: dict[str, Callable[[_Builder, Guard], None]] = {
     "RELATION": _relation,
     "ITEM_ABSENT": _item_absent,
     "INSTANCE_ABSENT": _instance_absent,
+    "EMPTY": _empty,
     "CLASS_ATTR": _class_attr,
     "SAME": _pair(frame.SAME),
     "NOT_SAME": _pair(frame.NOT_SAME),

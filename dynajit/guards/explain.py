@@ -79,6 +79,8 @@ def words(guard: Guard) -> str:
             return f"{source} has no entry {guard.name!r}"
         case "INSTANCE_ABSENT":
             return f"{source} has no own attribute {guard.name!r}"
+        case "EMPTY":
+            return f"{source}.{guard.name} is empty"
         case "CLASS_ATTR":
             found = "is not defined" if expected is frame.MISSING else "is unchanged"
             return f"{source}.{guard.name} {found}"
@@ -112,8 +114,8 @@ def failing(built: Built, func: FunctionType, args: tuple[Any, ...]) -> tuple[Gu
     node, check, value = found
     guards = built.guards[node]
     _, _, _, checks = built.check.nodes[node]
-    if check < len(checks) and checks[check][0] in (frame.TYPE_ATTRS, frame.DICT_VALUES):
-        return _failing_name(guards, checks[check][1], value), value
+    if check < len(checks) and checks[check][0] in _OF_NAMES:
+        return _failing_name(guards, *checks[check], value), value
     return (guards[check] if 0 <= check < len(guards) else None), value
 
 
@@ -129,15 +131,24 @@ def current(source: Source, func: FunctionType, args: tuple[Any, ...]) -> Any:
     return found[0] if found is not None else frame.MISSING
 
 
-def _failing_name(guards: tuple[Guard, ...], expected: dict[str, Any], owner: Any) -> Guard | None:
+_OF_NAMES = (frame.TYPE_ATTRS, frame.DICT_VALUES, frame.INSTANCE_VALUES, frame.EMPTY)
+
+
+def _failing_name(guards: tuple[Guard, ...], kind: int, expected: dict[str, Any], owner: Any) -> Guard | None:
     for guard in guards:
         name = guard.name or getattr(guard.source, "key", "")
-        if name in expected and _current(owner, name) is not expected[name]:
+        if name not in expected:
+            continue
+        if kind == frame.EMPTY and guard.kind == "EMPTY" and getattr(owner, "__dict__", {}).get(name) != {}:
+            return guard
+        if kind != frame.EMPTY and guard.kind != "EMPTY" and _current(owner, name, kind) is not expected[name]:
             return guard
     return None
 
 
-def _current(owner: Any, name: str) -> Any:
+def _current(owner: Any, name: str, kind: int) -> Any:
+    if kind == frame.INSTANCE_VALUES:
+        return getattr(owner, "__dict__", {}).get(name, frame.MISSING)
     if isinstance(owner, dict):
         return owner.get(name, frame.MISSING)
     for base in owner.__mro__:

@@ -120,7 +120,7 @@ class ModuleValue(InstanceValue):
             elif self.obj.__dict__.get(name):
                 found = True
             else:
-                m.guard(InstanceAttr(self.source, name), "LENGTH", 0)
+                m.guard(self.source, "EMPTY", None, name)
         for name in GLOBAL_HOOKS:
             if getattr(nn_module, name):
                 raise GraphBreak(reasons.OPAQUE_CALL, "global module hooks")

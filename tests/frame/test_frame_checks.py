@@ -22,11 +22,13 @@ from dynajit.frame import (
     CONST,
     DICT,
     DICT_VALUES,
+    EMPTY,
     EQUALS,
     FREE,
     FUNCTION,
     GLOBALS,
     INSTANCE,
+    INSTANCE_VALUES,
     IS,
     IS_NOT,
     ITEM,
@@ -556,6 +558,57 @@ def test_predicate() -> None:
     assert not holds(MISSING, PREDICATE, lambda x: True)
 
 
+def holder(*, made: bool, **values: Any) -> Plain:
+    """An instance with these attributes, whose dict exists or not."""
+    obj = Plain(**values)
+    if made:
+        assert obj.__dict__ == values
+    return obj
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_empty(made: bool) -> None:
+    hooks: dict[int, int] = {}
+    obj = holder(made=made, first=hooks, second=collections.OrderedDict())
+    check = frame.Check([(-1, LOCAL, 0, ((EMPTY, {"first": True, "second": True}),))])
+    for _ in range(2):
+        assert check.run(test_empty, (obj,)) is not None
+    hooks[1] = 2
+    assert check.run(test_empty, (obj,)) is None
+    del hooks[1]
+    assert check.run(test_empty, (obj,)) is not None
+    obj.second = {1: 2}
+    assert check.run(test_empty, (obj,)) is None
+    obj.second = []
+    assert check.run(test_empty, (obj,)) is None
+    del obj.second
+    assert check.run(test_empty, (obj,)) is None
+    obj.second = {}
+    assert check.run(test_empty, (obj,)) is not None
+    for other in (holder(made=made, first={}, second={1: 1}), MISSING, 3, []):
+        assert check.run(test_empty, (other,)) is None
+    assert check.run(test_empty, (holder(made=made, second={}, first={}),)) is not None
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_instance_values(made: bool) -> None:
+    one = object()
+    check = frame.Check([(-1, LOCAL, 0, ((INSTANCE_VALUES, {"first": one, "second": MISSING}),))])
+    obj = holder(made=made, first=one)
+    for _ in range(2):
+        assert check.run(test_empty, (obj,)) is not None
+    obj.second = 1
+    assert check.run(test_empty, (obj,)) is None
+    del obj.second
+    assert check.run(test_empty, (obj,)) is not None
+    obj.first = 1
+    assert check.run(test_empty, (obj,)) is None
+    assert check.run(test_empty, (MISSING,)) is None
+    only_absent = frame.Check([(-1, LOCAL, 0, ((INSTANCE_VALUES, {"second": MISSING}),))])
+    for other in (Slotted(), 3, holder(made=made)):
+        assert only_absent.run(test_empty, (other,)) is not None
+
+
 def test_relation() -> None:
     nodes = [(-1, LOCAL, 0, ()), (-1, LOCAL, 1, ((RELATION, lambda a, b: a < b, (0, 1)),))]
     assert calling(nodes, 1, 2) is not None
@@ -605,6 +658,8 @@ BAD: list[tuple[Any, type[Exception]]] = [
     ([(-1, LOCAL, 0, ((STATE, (1,)),))], TypeError),
     ([(-1, LOCAL, 0, ((STATE, ((1, 2),)),))], TypeError),
     ([(-1, LOCAL, 0, ((PREDICATE, 3),))], TypeError),
+    ([(-1, LOCAL, 0, ((EMPTY, ["x"]),))], TypeError),
+    ([(-1, LOCAL, 0, ((INSTANCE_VALUES, {1: 2}),))], TypeError),
     ([(-1, LOCAL, 0, ((RELATION, len),))], TypeError),
     ([(-1, LOCAL, 0, ((RELATION, 3, (0,)),))], TypeError),
     ([(-1, LOCAL, 0, ((RELATION, len, [0]),))], TypeError),
