@@ -6,6 +6,8 @@ from typing import Any
 from dynajit.api import (
     allow_in_graph,
     assume_constant_result,
+    cache_dir,
+    clear_cache,
     compile,
     disable,
     explain,
@@ -41,6 +43,8 @@ __all__ = [
     "ToolchainError",
     "allow_in_graph",
     "assume_constant_result",
+    "cache_dir",
+    "clear_cache",
     "compile",
     "disable",
     "explain",

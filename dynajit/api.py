@@ -6,12 +6,14 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from dynajit import content, frame, summary, tracebacks
+from dynajit.caching.store import Store, default_root
 from dynajit.compile import observe_frames, on_miss
 from dynajit.errors import OptionError
 from dynajit.exporting import Exported
@@ -188,6 +190,16 @@ def profile(fn: Any, repeat: int = 20) -> Callable[..., Report]:
     return run
 
 
+def cache_dir() -> Path:
+    """The folder where built kernels are kept: `$DYNAJIT_CACHE_DIR`, else a folder of the user's."""
+    return default_root()
+
+
+def clear_cache() -> int:
+    """Remove all kernels from that folder; returns how many files there were. What is loaded stays loaded."""
+    return Store().clear()
+
+
 def explain(fn: Any) -> Callable[..., Report]:
     """`explain(fn)(*args)`: call `fn` with these arguments under a compiler of its own and report what was captured.
 
@@ -220,6 +232,22 @@ def export(fn: Any, *args: Any, **kwargs: Any) -> Exported:
     return _export(function, owner, args, kwargs)
 
 
-__all__ = ["OptionError", "allow_in_graph", "assume_constant_result", "compile", "disable", "explain", "export",
-           "forbid_in_graph", "graph_break", "is_compiling", "mark_dynamic", "mark_static", "report", "reset",
-           "set_stance"]  # fmt: skip
+__all__ = [
+    "OptionError",
+    "allow_in_graph",
+    "assume_constant_result",
+    "cache_dir",
+    "clear_cache",
+    "compile",
+    "disable",
+    "explain",
+    "export",
+    "forbid_in_graph",
+    "graph_break",
+    "is_compiling",
+    "mark_dynamic",
+    "mark_static",
+    "report",
+    "reset",
+    "set_stance",
+]

@@ -1,12 +1,18 @@
 """What happened to one function, as frozen data with no live objects: lines, graphs, guards, breaks, kernels.
 
-`dynajit.report(fn)` makes one. Viewers (the notebook card, `print`) only read it.
+`dynajit.report(fn)` makes one. `print` it, read its fields, or give it another form: `to_json`, `to_html`, `to_dot`,
+`widget`. Viewers (the notebook card) only read it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 VERDICTS = {
     "captured": "●",
@@ -190,6 +196,32 @@ class Report:
         milliseconds = 1000 * sum(stage.seconds for stage in self.timeline)
         return f"{self.name}: {' · '.join(parts)} · {milliseconds:.0f} ms"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as dicts, lists, strings and numbers, by the names of the fields."""
+        return json.loads(self.to_json())  # type: ignore[no-any-return]
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        text = json.dumps({**dataclasses.asdict(self), "versions": dict(self.versions)}, indent=1)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The card; with a path, a page of its own that needs no network is written there."""
+        return str(_forms().to_html(self, path))
+
+    def to_dot(self, graph: int = 0) -> str:
+        """One graph for Graphviz."""
+        return str(_forms().to_dot(self, graph))
+
+    def widget(self, **traits: Any) -> Any:
+        """The card as an ipywidgets widget."""
+        return _forms().widget(self, **traits)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """How a notebook shows it."""
+        return {"text/plain": str(self), "text/html": self.to_html()}
+
     def __str__(self) -> str:
         return "\n".join([self.headline(), *self._lines(), *self._recompiles()])
 
@@ -207,6 +239,11 @@ class Report:
 
     def _recompiles(self) -> list[str]:
         return [f"compiled again: {words}" for words in self.recompiles]
+
+
+def _forms() -> Any:
+    """The viewer, loaded when it is asked for: the compiler does without."""
+    return importlib.import_module("kernel_ext.forms")
 
 
 def _count(n: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 VIEWS = ("card", "open", "text", "widget", "none")
-TABS = ("source", "graph", "guards", "kernels", "timeline")
+TABS = ("source", "graph", "guards", "kernels", "timeline", "passes")
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "fast": {"build": "async"},

@@ -37,6 +37,18 @@ class Group:
     is_input: bool = False
 
 
+NAMED = ("module", "line", "op", "kernel")
+"""The levels that a reader may choose."""
+
+
+def at_level(report: Report, graph: GraphInfo, level: str) -> list[Group]:
+    """All boxes of a level: runs of operations of one module, line or kernel."""
+    texts = {line.number: line.text.strip() for line in report.source}
+    kernels = kernels_by_node(report, graph)
+    key = _KEYS[level] if level in _KEYS else lambda node: kernels.get(node.name, node.name)
+    return _merged([list(run) for _, run in groupby(graph.nodes, key)], texts, kernels)
+
+
 def groups(report: Report, graph: GraphInfo, most: int) -> tuple[str, list[Group]]:
     """The finest level with at most `most` boxes, and the boxes in order. The last level may have more."""
     texts = {line.number: line.text.strip() for line in report.source}

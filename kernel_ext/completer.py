@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from kernel_ext.arguments import BACKENDS, DYNAMIC, MODES, OPTIONS, TABS, VIEWS
-from kernel_ext.subcommands import SUBCOMMANDS, TAKES_NAME
+from kernel_ext.collapse import NAMED
+from kernel_ext.names import kernel_labels
+from kernel_ext.panels.passes import STEPS, stages_of
+from kernel_ext.subcommands import SUBCOMMANDS, TAKES_CALL, TAKES_NAME, WORDS
 
 if TYPE_CHECKING:
     from kernel_ext.session import Session
 
 VALUES = {"--backend": BACKENDS, "--mode": tuple(MODES), "--dynamic": tuple(DYNAMIC), "--view": VIEWS, "--tab": TABS}
+VALUE_WORDS = {"--lang": ("c", "triton"), "--level": NAMED, "--pass": tuple(STEPS)}
 _LONG = {flag: option.flags[-1] for option in OPTIONS for flag in option.flags}
 _DEFINITION = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(\w+)\s*=", re.MULTILINE)
 
@@ -61,4 +65,20 @@ class Matcher:
     def _line_words(self, before: list[str]) -> list[str]:
         if not before:
             return list(SUBCOMMANDS)
-        return self.session.magics.names() if before[0] in TAKES_NAME and len(before) == 1 else []
+        names = self.session.magics.names() if before[0] in (*TAKES_NAME, *TAKES_CALL) and len(before) == 1 else []
+        return [*names, *self._values(before), *([] if before[-1] in VALUE_WORDS else WORDS.get(before[0], ()))]
+
+    def _values(self, before: list[str]) -> list[str]:
+        """What may follow the last word: the value of an option, a kernel, an entry or a pass."""
+        if before[-1] in VALUE_WORDS:
+            return list(VALUE_WORDS[before[-1]])
+        if len(before) < 2 or before[0] not in ("kernels", "diff"):
+            return []
+        try:
+            report = self.session.magics.report(before[1])
+        except Exception:
+            return []
+        if before[0] == "kernels":
+            return list(dict.fromkeys(kernel_labels(report).values())) if len(before) == 2 else []
+        entries = [str(entry.index) for entry in report.entries]
+        return [*entries, *(name for graph in report.graphs[:1] for name, _ in stages_of(graph))]

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import difflib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from traitlets import Bool, Enum, Float, Int
 
+from kernel_ext import late
 from kernel_ext.arguments import VIEWS, UsageFault, split
+from kernel_ext.bench import Way, bench, eagerly, plain
+from kernel_ext.check import check
+from kernel_ext.commands import (
+    cache_text,
+    chosen_kernels,
+    graph_text,
+    number_of,
+    options_of,
+    parsed_call,
+    save_graph,
+    save_kernels,
+)
+from kernel_ext.differences import diff_text
 from kernel_ext.forms import live_html, report_of, to_dot, to_html
 from kernel_ext.subcommands import SUBCOMMANDS
 from kernel_ext.targets import Target, function_of, is_compiled
@@ -56,21 +70,31 @@ class Compile(Magics):  # type: ignore[misc]
           -c, --check          compare the first call with eager
           -v, --view V         card (as usual) | open | text | widget | none
           -q, --quiet          the same as --view none
-          -t, --tab T          source (as usual) | graph | guards | kernels | timeline
+          -t, --tab T          source (as usual) | graph | guards | kernels | timeline | passes
           -o, --out NAME       bind the report to NAME
           -f, --force          forget what was compiled before
 
         %compile                a table of everything that was compiled
         %compile show f         the report of f, here
         %compile why f          why f was compiled again, broke or runs eagerly, and what to do about it
+        %compile explain f      what is known of f; runs nothing
         %compile explain f(x)   call f once under a compiler of its own, and show what is captured
+        %compile bench f(x)     eager and compiled in turns, warmed up: medians, spread, kernels
+                                [-n calls a round] [-r rounds] [-o NAME for the result] [--torch for torch.compile, too]
+        %compile check f(x)     eager and compiled on copies: results, writes, printed text, errors, random numbers
         %compile guards f       what must hold for the compiled code to be used
-        %compile kernels f      the text of the generated kernels
+        %compile kernels f [k0] the text of the generated kernels, or of one
+                                [--lang c | triton] [--save DIR]
         %compile graph f        the captured graphs as Python text
+                                [--level module | line | op | kernel] [--pass NAME] [--save x.svg | x.dot | x.html]
+        %compile diff f A B     what differs between two entries (0, 1, ...) or passes (captured, lowered, ...)
         %compile dot f [FILE]   the first graph in DOT, for Graphviz
         %compile export f FILE  the report as one HTML file
+        %compile cache          where kernels are kept, and how much they take; cache ls | path | clear
         %compile reset [f]      forget what was compiled, of f or of everything
         %compile off | on       plain Python for the whole session, and back
+
+        Settings: %config Compile.view = "open", .progress_after, .max_nodes, .notice, .preload
 
         The percent sign of %compile is needed: `compile` alone is Python's own function.
         """
@@ -116,27 +140,70 @@ class Compile(Magics):  # type: ignore[misc]
         return getattr(self, f"_do_{word}")(rest)
 
     def _do_show(self, rest: str) -> None:
-        self._show(self._report(rest))
+        self._show(self.report(rest))
 
     def _do_why(self, rest: str) -> None:
-        print(why_text(self._report(rest)))
+        print(why_text(self.report(rest)))
 
     def _do_guards(self, rest: str) -> None:
-        print(guard_text(self._report(rest)))
+        print(guard_text(self.report(rest)))
 
     def _do_kernels(self, rest: str) -> None:
-        print(kernel_text(self._report(rest)))
+        words, options = options_of(rest, {"--lang": True, "--save": True})
+        report = self.report(" ".join(words[:1]))
+        chosen = chosen_kernels(report, words[1] if len(words) > 1 else "", options.get("--lang", ""))
+        if "--save" in options:
+            print("\n".join(save_kernels(chosen, options["--save"])))
+        else:
+            print(kernel_text(report, chosen))
 
     def _do_graph(self, rest: str) -> None:
-        report = self._report(rest)
-        for graph in report.graphs:
-            print(f"# graph {graph.index}, {graph.backend}, ran {graph.calls} times\n{graph.code.strip()}\n")
-        if not report.graphs:
-            print(f"{report.name}: no graph was captured")
+        words, options = options_of(rest, {"--level": True, "--pass": True, "--save": True})
+        report = self.report(" ".join(words[:1]))
+        if "--save" in options:
+            save_graph(report, options["--save"])
+        else:
+            print(graph_text(report, options.get("--level", ""), options.get("--pass", "")))
+
+    def _do_diff(self, rest: str) -> None:
+        words = split(rest)
+        if len(words) != 3:
+            raise UsageFault("diff needs a function and two entries or passes: %compile diff f 0 1")
+        print(diff_text(self.report(words[0]), words[1], words[2]))
+
+    def _do_bench(self, rest: str) -> None:
+        words, options = options_of(rest, {"-n": True, "-r": True, "-o": True, "--torch": False})
+        text = " ".join(words)
+        call = parsed_call(text, self.shell.user_ns, "bench")
+        ways: dict[str, Way] = {"eager": eagerly(call), "dynajit": Way(call)}
+        if "--torch" in options:
+            theirs = late.torch().compile(plain(call.function))
+            ways["torch.compile"] = Way(dataclasses.replace(call, function=theirs))
+        calls = number_of(options, "-n", 1) if "-n" in options else None
+        result = bench(text, ways, calls, number_of(options, "-r", 7))
+        report = self.session.compiler().profile(call.function)(*call.args, **call.kwargs)
+        kernels = {kernel.name: kernel.measured for kernel in report.kernels if kernel.launched and kernel.measured}
+        result = dataclasses.replace(result, kernels=kernels)
+        if "-o" in options:
+            self.shell.user_ns[options["-o"]] = result
+        bundle = {"text/plain": str(result)}
+        if not self.session.is_terminal():
+            bundle["text/html"] = result._repr_html_()
+        self.shell.display_pub.publish(bundle)
+        self.session.touch(function_of(call.function))
+
+    def _do_check(self, rest: str) -> None:
+        call = parsed_call(rest, self.shell.user_ns, "check")
+        said = check(call.function, plain(call.function), call.args, call.kwargs)
+        same = all(line.startswith("✓") for line in said)
+        print("\n".join([f"{rest.strip()}: {'the same as eager' if same else 'NOT the same as eager'}", *said]))
+
+    def _do_cache(self, rest: str) -> None:
+        print(cache_text(self.session.compiler(), rest.strip()))
 
     def _do_dot(self, rest: str) -> None:
         name, _, file = rest.partition(" ")
-        report = self._report(name)
+        report = self.report(name)
         if not report.graphs:
             raise UsageFault(f"{name} has no graph yet")
         text = to_dot(report)
@@ -150,7 +217,7 @@ class Compile(Magics):  # type: ignore[misc]
         words = split(rest)
         if len(words) != 2:
             raise UsageFault("export needs a function and a file: %compile export f report.html")
-        to_html(self._report(words[0]), words[1])
+        to_html(self.report(words[0]), words[1])
 
     def _do_reset(self, rest: str) -> None:
         dynajit = self.session.compiler()
@@ -172,7 +239,7 @@ class Compile(Magics):  # type: ignore[misc]
         except SyntaxError:
             raise UsageFault(f"{rest!r} is not an expression: use explain f, or explain f(x, y)") from None
         if not isinstance(tree, ast.Call):
-            self._show(self._report(rest))
+            self._show(self.report(rest))
             return
         namespace = dict(self.shell.user_ns)
         namespace["__explain__"] = self.session.compiler().explain
@@ -192,7 +259,7 @@ class Compile(Magics):  # type: ignore[misc]
         return found
 
     def rows(self) -> list[Report]:
-        return [self._report(name) for name in self.names()]
+        return [self.report(name) for name in self.names()]
 
     def _compiled(self, text: str) -> Any:
         if not text:
@@ -208,7 +275,7 @@ class Compile(Magics):  # type: ignore[misc]
         close = difflib.get_close_matches(text, self.names(), 1)
         raise UsageFault(f"{text} is not compiled" + (f"; did you mean {close[0]}?" if close else ""))
 
-    def _report(self, text: str) -> Report:
+    def report(self, text: str) -> Report:
         target: Target | None = self.session.targets.get(text)
         if target is not None:
             return target.fresh_report()
@@ -219,20 +286,6 @@ class Compile(Magics):  # type: ignore[misc]
         if not self.session.is_terminal():
             bundle["text/html"] = live_html(report)
         self.shell.display_pub.publish(bundle)
-
-    def register_formatters(self) -> Callable[[], object]:
-        """A report that is the value of a cell is shown as a card."""
-        html = self.shell.display_formatter.formatters["text/html"]
-        plain = self.shell.display_formatter.formatters["text/plain"]
-        html.for_type_by_name("dynajit.report", "Report", lambda report: live_html(report))
-        plain.for_type_by_name("dynajit.report", "Report", lambda report, printer, cycle: printer.text(str(report)))
-
-        def undo() -> None:
-            for formatter in (html, plain):
-                with contextlib.suppress(KeyError):
-                    formatter.pop("dynajit.report.Report")
-
-        return undo
 
     def unregister(self) -> None:
         for kind in ("line", "cell"):

@@ -78,7 +78,6 @@ class Session:
         self._undo.append(self.magics.unregister)
         shell.events.register("post_run_cell", self.after_cell)
         self._undo.append(lambda: shell.events.unregister("post_run_cell", self.after_cell))
-        self._undo.append(self.magics.register_formatters())
         if self.magics.preload:
             self.preload.start()
 
@@ -261,6 +260,12 @@ class Session:
         found = (target for target in self.targets.values() if function is not None and target.function is function)
         target = next(found, None)
         return target.fresh_report() if target is not None else None
+
+    def touch(self, function: FunctionType | None) -> None:
+        """There is something new about a function."""
+        for target in self.targets.values():
+            if target.function is function:
+                target.heard += 1
 
     # ---- events ----
 

@@ -9,7 +9,7 @@ from kernel_ext.names import kernel_labels
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dynajit.report import Report
+    from dynajit.report import KernelReport, Report
 
 
 def table_text(reports: Sequence[Report]) -> str:
@@ -77,10 +77,11 @@ def guard_text(report: Report) -> str:
     return "\n".join(rows)
 
 
-def kernel_text(report: Report) -> str:
+def kernel_text(report: Report, chosen: Sequence[KernelReport] | None = None) -> str:
+    """chosen: of these kernels."""
     labels = kernel_labels(report)
     parts = [report.headline()]
-    for kernel in report.kernels:
+    for kernel in report.kernels if chosen is None else chosen:
         ran = "ran" if kernel.launched else "not run here"
         parts.append(
             f"\n{labels[kernel.name, kernel.graph]} {kernel.name} [{kernel.language}, {ran}] {kernel.note}".rstrip()

@@ -63,6 +63,13 @@ class Store:
             os.replace(made.with_suffix(suffix + ".sum"), self._checksum(final))
         return final
 
+    def clear(self) -> int:
+        """Remove every entry; returns how many files there were. What is loaded stays loaded."""
+        files = [path for path in self.root.glob("??/*") if path.is_file() and len(path.name.partition(".")[0]) == 40]
+        for path in files:
+            path.unlink(missing_ok=True)
+        return len(files)
+
     def _roots(self) -> list[Path]:
         return [self.root, *([temporary_root()] if temporary_root.cache_info().currsize else [])]
 
