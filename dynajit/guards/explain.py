@@ -115,7 +115,8 @@ def failing(built: Built, func: FunctionType, args: tuple[Any, ...]) -> tuple[Gu
     guards = built.guards[node]
     _, _, _, checks = built.check.nodes[node]
     if check < len(checks) and checks[check][0] in _OF_NAMES:
-        return _failing_name(guards, *checks[check], value), value
+        kind, expected = checks[check]
+        return _failing_name(guards, kind, expected, value), value
     return (guards[check] if 0 <= check < len(guards) else None), value
 
 

@@ -19,6 +19,10 @@ from dynajit.values.wrap import kind
 Elements = dict[Any, Value]
 
 
+class InTurn(Elements):
+    """Elements that were added one after the other to an empty set: so a real set gets its order."""
+
+
 @dataclass(frozen=True, eq=False)
 class SetValue(Handle):
     """Contents: hashable -> element, in the order of insertion.
@@ -66,21 +70,24 @@ class SetValue(Handle):
 
 
 def _order(m: Tracer, elements: Elements) -> list[Value] | None:
-    """The order of a set made inside, where it does not depend on how it was made."""
+    """The order of a set made inside, where it is known how it was made, or does not depend on it."""
     known = {as_plain(m, element): element for element in elements.values()}
     if UNKNOWN in known or len(known) != len(elements):
         return None
     one_by_one: set[Any] = set()
     for element in known:
         one_by_one.add(element)
+    if isinstance(elements, InTurn):
+        return [known[element] for element in one_by_one]
     orders = {
         tuple(made) for made in (one_by_one, set(known), set(one_by_one), set(frozenset(known)), {*reversed(known)})
     }
     return [known[element] for element in orders.pop()] if len(orders) == 1 else None
 
 
-def new_set(m: Tracer, items: Sequence[Value]) -> SetValue:
-    elements: Elements = {}
+def new_set(m: Tracer, items: Sequence[Value], *, in_turn: bool = False) -> SetValue:
+    """in_turn: whether the real set is made by adding the items in this order."""
+    elements: Elements = InTurn() if in_turn else {}
     for item in items:
         item = m.realize(item)
         elements.setdefault(hashable(m, item), item)
@@ -104,7 +111,8 @@ def _add(m: Tracer, owner: SetValue, item: Value) -> Value:
     elements = owner.elements(m)
     name = hashable(m, item)
     if name not in elements:
-        m.heap.put(owner.key, {**elements, name: m.realize(item)})
+        more = {**elements, name: m.realize(item)}
+        m.heap.put(owner.key, InTurn(more) if isinstance(elements, InTurn) else more)
     return Constant(None)
 
 

@@ -49,7 +49,9 @@ def tuple_(m: Machine, items: Value | None = None) -> Value:
 
 @builtin(set)
 def set_(m: Machine, items: Value | None = None) -> Value:
-    return new_set(m, m.unpack(items) if items is not None else ())
+    if items is None:
+        return new_set(m, (), in_turn=True)
+    return new_set(m, m.unpack(items), in_turn=items.kind not in ("set", "dict", "frozenset", "constant"))
 
 
 @builtin(frozenset)

@@ -26,7 +26,7 @@ def build_list(m: Machine, instr: Instr, *items: Value) -> Value:
 
 @op("BUILD_SET", pops=lambda instr: int(instr.arg))
 def build_set(m: Machine, instr: Instr, *items: Value) -> Value:
-    return new_set(m, items)
+    return new_set(m, items, in_turn=True)
 
 
 @op("BUILD_MAP", pops=lambda instr: 2 * int(instr.arg), lazy=True)
