@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import traceback
@@ -66,9 +67,12 @@ def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> fram
     record = record_of(root)
     if id(code) in record.full or _is_ambient() or not _may_compile(func, args, options):
         return None
-    if not record.explicit and program.resumed is None and is_library(code):
-        frame.skip(code)
-        return None
+    if not record.explicit and program.resumed is None:
+        if is_library(code):
+            frame.skip(code)
+            return None
+        if _is_importing():
+            return None
     try:
         with _COMPILING:
             return _made_meanwhile(func, args, options) or _compile(func, args, options, program, record)
@@ -106,6 +110,16 @@ def _may_compile(func: FunctionType, args: tuple[Any, ...], options: Options) ->
             "capture", where, what, 'set_stance("default") compiles it; mark_dynamic makes a size symbolic'
         )
     return True
+
+
+def _is_importing() -> bool:
+    """Whether a module is being imported on this thread: what runs then runs once."""
+    here: Any = sys._getframe(1)
+    while here is not None:
+        if here.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        here = here.f_back
+    return False
 
 
 def _made_meanwhile(func: FunctionType, args: tuple[Any, ...], options: Options) -> frame.Entry | None:

@@ -14,6 +14,7 @@ from dynajit.evaluate.sizes import demand_backed, specialise
 from dynajit.graph import meta as metas
 from dynajit.symbol import Number, Root, roots_of
 from dynajit.values.constant import Constant, SliceValue, SymbolicNumber
+from dynajit.values.generator import GeneratorInput
 from dynajit.values.klass import ClassValue
 from dynajit.values.mapping import DictValue
 from dynajit.values.sequence import ListValue, TupleValue
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
 
 Triple = tuple[Any, Any, Any]
+
+
+def is_process_group(value: Any) -> bool:
+    return torch.distributed.is_available() and isinstance(getattr(value, "obj", None), torch.distributed.ProcessGroup)
 
 
 class Arguments:
@@ -76,6 +81,12 @@ class Arguments:
             return first, second, third
         if isinstance(value, ClassValue) and value.cls in (float, int, bool, complex):
             return value.cls, value.cls, value.cls  # as a dtype
+        if isinstance(value, GeneratorInput):
+            return value.node, None, None  # meta tensors have no numbers to draw
+        if is_process_group(value):
+            assert value.source is not None
+            self.m.guard(value.source, "IS", value.obj)
+            return self._constant(value.obj.group_name)
         demand_known(value)
         raise GraphBreak(reasons.OPAQUE_CALL, f"an operation on {value.describe()}")
 

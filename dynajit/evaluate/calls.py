@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dynajit import frame, marks, reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate import construction, torch_calls
+from dynajit.evaluate.arguments import is_process_group
 from dynajit.evaluate.preview import preview
 from dynajit.graph import autocast
 from dynajit.graph import meta as metas
@@ -127,7 +128,9 @@ def _is_recast(m: Machine, target: Any) -> bool:
 
 def _takes_objects(m: Machine, args: Sequence[Value]) -> bool:
     """Whether a Python function gets what a graph cannot hold: its body is evaluated instead."""
-    return any(isinstance(m.realize(arg), (InstanceValue, FunctionValue, NestedFunction, MethodValue)) for arg in args)
+    values = [m.realize(arg) for arg in args]
+    objects = (InstanceValue, FunctionValue, NestedFunction, MethodValue)
+    return any(isinstance(value, objects) and not is_process_group(value) for value in values)
 
 
 def _target(fn: Value) -> Any:

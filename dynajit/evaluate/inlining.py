@@ -29,6 +29,9 @@ UNTRACED_MODULES = ("torch._dynamo", "torch._inductor", "torch.fx.", "torch.jit"
                     "torch.onnx", "torch.export", "torch.library", "torch.utils.data")  # fmt: skip
 
 
+# DistributedDataParallel: its bookkeeping is called, the module inside is evaluated.
+_DATA_PARALLEL = "torch.nn.parallel.distributed"
+_AROUND_THE_MODULE = frozenset({"forward", "_run_ddp_forward"})
 _MARKS = frozenset({"mark_static_address", "mark_dynamic", "maybe_mark_dynamic", "mark_static", "mark_unbacked"})
 
 
@@ -42,7 +45,9 @@ def inline(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Va
         if module == "torch._dynamo.mutation_guard" and fn.fn.__name__ == "patched_init":
             init = dict(zip(fn.fn.__code__.co_freevars, fn.fn.__closure__ or (), strict=True))["init"].cell_contents
             return m.call(FunctionValue(init, source=Known(init)), args, kwargs)
-        if module.startswith(UNTRACED_MODULES):
+        if module.startswith(UNTRACED_MODULES) or (
+            module == _DATA_PARALLEL and fn.fn.__name__ not in _AROUND_THE_MODULE
+        ):
             raise GraphBreak(reasons.OPAQUE_CALL, fn.describe())
     callee = fn.callee(m)
     code = callee.code

@@ -77,6 +77,7 @@ class Machine:
         self.frames: list[Frame] = []
         self.jump: Any = None
         self.inputs: dict[int, tuple[TensorValue, Any]] = {}
+        self.object_inputs: dict[int, Any] = {}
         self.input_sources: dict[Any, tuple[Source, Any]] = {}
         self.symbolic: dict[Source, SymbolicNumber] = {}
         self.roots: dict[Source, Root] = {}
@@ -414,6 +415,10 @@ class Machine:
         """The tensor behind a placeholder."""
         assert isinstance(value, TensorValue)
         return self.input_sources[value.node][1]
+
+    def object_input(self, obj: Any, source: Source) -> Any:
+        """The placeholder of an object that operations take as it is."""
+        return recording.object_input(self, obj, source)
 
     def graph_input(self, obj: Any, source: Source) -> Value:
         return recording.graph_input(self, obj, source)

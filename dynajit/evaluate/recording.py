@@ -89,6 +89,17 @@ def _other_call(
     return metas.meta_of(obj, sizes, strides_for(sizes, strides)), numbers
 
 
+def object_input(m: Machine, obj: Any, source: Source) -> Any:
+    found = m.object_inputs.get(id(obj))
+    if found is not None and m.recorder.is_alive(found):
+        m.guard(source, "SAME", m.input_sources[found][0])
+        return found
+    node = m.recorder.placeholder(source.text, m.origin())
+    m.input_sources[node] = (source, obj)
+    m.object_inputs[id(obj)] = node
+    return node
+
+
 def symbolic_number(m: Machine, obj: Any, source: Source) -> Value | None:
     """An int or float that differed between calls becomes an input of the graph."""
     if not m.plan.is_symbolic(source) or (isinstance(obj, float) and not math.isfinite(obj)):
@@ -291,6 +302,13 @@ def unknown_class(name: str, tensors: Sequence[TensorValue], kwargs: Mapping[str
     return {"float": float, "int": int}.get(name)
 
 
+_AWAITED = "AsyncCollectiveTensor"  # what a functional collective returns; operations wait for it
+
+
+def _same_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return bool(left.untyped_storage()._cdata == right.untyped_storage()._cdata)
+
+
 class _Result:
     """From what the meta call returned to values."""
 
@@ -315,8 +333,11 @@ class _Result:
         return constant(self.m, result)
 
     def tensor(self, node: Any, result: torch.Tensor, other: torch.Tensor | None) -> Value:
-        if type(result) not in (torch.Tensor, torch.nn.Parameter):
-            raise GraphBreak(reasons.TENSOR_KIND, f"a {type(result).__name__}")
+        cls = self._class(result)
+        if cls.__name__ == _AWAITED:
+            result = getattr(result, "elem", result)
+        elif type(result) not in (torch.Tensor, torch.nn.Parameter):
+            return UnknownValue(node, cls, reasons.TENSOR_KIND, metas.name_of(node.target))
         if result.layout is not torch.strided or result.is_quantized:
             return UnknownValue(node, torch.Tensor, reasons.TENSOR_KIND, metas.name_of(node.target))
         known = self.known.get(id(result))
@@ -331,8 +352,17 @@ class _Result:
             result = result.view_as(result)
         found = self.other.sizes(result, other) if self.other is not None and other is not None else None
         if found is None or all(type(size) is int for size in found):
-            return TensorValue(node, result, self.device, torch.Tensor, self.exact)
-        return TensorValue(node, result, self.device, torch.Tensor, self.exact, other, found)
+            return TensorValue(node, result, self.device, cls, self.exact)
+        return TensorValue(node, result, self.device, cls, self.exact, other, found)
+
+    def _class(self, result: torch.Tensor) -> type:
+        """The class of the real result: a view of a collective's result is to be waited for, too."""
+        if type(result) not in (torch.Tensor, torch.nn.Parameter):
+            return type(result)
+        for value in self.known.values():
+            if value.cls.__name__ == _AWAITED and _same_memory(value.meta, result):
+                return value.cls
+        return torch.Tensor
 
     def sequence(self, node: Any, result: Any, other: Any) -> Value:
         node.meta["val"] = result

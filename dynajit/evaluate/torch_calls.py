@@ -15,7 +15,6 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.graph import meta as metas
 from dynajit.values.base import Value
-from dynajit.values.constant import Constant
 
 if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
@@ -65,9 +64,19 @@ _NOT_OPERATIONS = frozenset({"handle_torch_function", "has_torch_function", "has
 RECORDED = _collect()
 
 
+_COLLECTIVES = frozenset({"all_reduce", "all_gather_tensor", "reduce_scatter_tensor", "broadcast", "wait_tensor",
+                          "all_to_all_single", "all_gather_single", "reduce_scatter_single"})  # fmt: skip
+
+
+def is_collective(target: Any) -> bool:
+    """A functional collective. Its module is not imported for this."""
+    home = getattr(target, "__module__", None)
+    return home == "torch.distributed._functional_collectives" and target.__name__ in _COLLECTIVES
+
+
 def is_recorded(target: Any) -> bool:
     try:
-        return target in RECORDED or type(target).__module__ == "torch._ops"
+        return is_collective(target) or target in RECORDED or type(target).__module__ == "torch._ops"
     except TypeError:  # not hashable
         return False
 
@@ -83,10 +92,4 @@ def record_function(m: Machine, target: Any, args: Sequence[Value], kwargs: Mapp
     name = RECORDED.get(target) or metas.name_of(target)
     if name in _REFUSED:
         raise GraphBreak(reasons.GLOBAL_STATE, f"torch.{name}")
-    if isinstance(kwargs.get("generator"), Value) and not _is_none(m.realize(kwargs["generator"])):
-        raise GraphBreak(reasons.NO_OPERATION, f"torch.{name} with a generator")
     return m.record("call_function", target, tuple(args), dict(kwargs))
-
-
-def _is_none(value: Value) -> bool:
-    return isinstance(value, Constant) and value.value is None

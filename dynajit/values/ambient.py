@@ -7,7 +7,7 @@ the replacement makes and enters real ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ class Ambient:
     """autocast: (enabled, dtype) of each kind of device. cache: whether casts of weights are kept.
 
     nesting: whether each autocast region that was entered here is one in the graph, too. left: how many were left that
-    were entered before. grad: the grad mode outside of
+    were entered before. flags: settings that were changed, by what reads them. grad: the grad mode outside of
     inference mode. open: contexts entered, outermost first.
     """
 
@@ -36,6 +36,7 @@ class Ambient:
     grad: bool
     nesting: tuple[bool, ...] = ()
     left: int = 0
+    flags: Mapping[Any, Any] = field(default_factory=dict)
     open: tuple[TorchContext, ...] = ()
 
     @property
@@ -63,8 +64,16 @@ def nesting() -> int:
     return torch.autocast_decrement_nesting()
 
 
+# Settings of attention kernels: what reads each, and what changes it.
+_KERNELS = ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+FLAGS: dict[Any, Any] = {
+    getattr(torch._C, f"_get_{name}_sdp_enabled"): getattr(torch._C, f"_set_sdp_use_{name}") for name in _KERNELS
+}
+FLAGS[torch._C._get_sdp_priority_order] = torch._C._set_sdp_priority_order
+
 # What changes a mode of this thread.
 SWITCHES = frozenset({
+    *FLAGS.values(),
     torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype, torch.set_autocast_cache_enabled,
     torch.autocast_increment_nesting, grad_mode._enter_inference_mode,
 })  # fmt: skip
@@ -76,7 +85,8 @@ SEEDS = frozenset({torch.manual_seed, torch.seed, torch.set_rng_state})
 
 def modes(random: bool) -> tuple[Any, ...]:
     """What `restore` needs. random: with the random state."""
-    return _random_state() if random else None, torch.is_grad_enabled(), nesting(), *current_autocast()
+    flags = tuple(read() for read in FLAGS)
+    return flags, _random_state() if random else None, torch.is_grad_enabled(), nesting(), *current_autocast()
 
 
 _cuda: Any = torch.cuda
@@ -87,7 +97,9 @@ def _random_state() -> tuple[Any, ...]:
 
 
 def restore(kept: tuple[Any, ...]) -> None:
-    random, grad, depth, *devices, cache = kept
+    flags, random, grad, depth, *devices, cache = kept
+    for change, value in zip(FLAGS.values(), flags, strict=True):
+        change(value)
     if random is not None:
         torch.set_rng_state(random[0])
         if random[1] is not None:

@@ -25,7 +25,7 @@ from dynajit.values.wrap import kind, rule
 NUMBERS = (int, float, bool, complex)
 PLAIN = (
     *NUMBERS, str, bytes, type(None), type(Ellipsis), type(NotImplemented),
-    torch.dtype, torch.device, torch.layout, torch.memory_format,
+    torch.dtype, torch.device, torch.layout, torch.memory_format, torch._C._SDPBackend,
 )  # fmt: skip
 
 

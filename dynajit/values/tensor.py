@@ -269,9 +269,3 @@ def wrap_tensor(m: Tracer, obj: torch.Tensor, source: Source) -> Value:
 def wrap_tensor_subclass(m: Tracer, obj: torch.Tensor, source: Source) -> Value:
     m.guard(source, "TYPE_IS", type(obj))
     raise GraphBreak(reasons.TENSOR_KIND, f"{source.text} ({type(obj).__name__})")
-
-
-@kind(torch.Generator)
-def wrap_generator(m: Tracer, obj: torch.Generator, source: Source) -> Value:
-    m.guard(source, "TYPE_IS", type(obj))
-    raise GraphBreak(reasons.UNKNOWN_OBJECT, f"the generator {source.text}")

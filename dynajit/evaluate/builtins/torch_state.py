@@ -20,6 +20,7 @@ from dynajit.source import Known
 from dynajit.values import ambient, context
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, fold, plain
+from dynajit.values.sequence import structure
 from dynajit.values.tensor import TensorValue
 from dynajit.values.unknown import UnknownValue
 
@@ -271,3 +272,50 @@ def set_rng_state(m: Machine, state: Value) -> None:
 @builtin(torch.jit.annotate)
 def annotate(m: Machine, kind: Value, value: Value) -> Value:
     return value
+
+
+# ---- settings ----
+def _flag(read: Any, change: Any) -> None:
+    def get(m: Machine) -> Value:
+        flags = ambient.state(m).flags
+        if read in flags:
+            return m.constant(flags[read])
+        now = read()
+        m.guard(Known(read), "STATE", ((read, now),))
+        return m.constant(now)
+
+    def put(m: Machine, value: Value) -> None:
+        new = structure(m, value)
+        m.record_effect(change, (new,))
+        _change(m, flags={**ambient.state(m).flags, read: new})
+
+    builtin(read)(get)
+    builtin(change)(put)
+
+
+for _read, _setter in ambient.FLAGS.items():
+    _flag(_read, _setter)
+
+
+# ---- the process group ----
+def _group_fact(function: Any) -> None:
+    def run(m: Machine, group: Value | None = None) -> Value:
+        if group is not None and not (isinstance(group, Constant) and group.value is None):
+            raise GraphBreak(reasons.GLOBAL_STATE, f"torch.distributed.{function.__name__} of a group")
+        found = function()
+        m.guard(Known(function), "STATE", ((function, found),))
+        return Constant(found)
+
+    builtin(function)(run)
+
+
+if torch.distributed.is_available():
+    for _fact in (torch.distributed.get_rank, torch.distributed.get_world_size):
+        _group_fact(_fact)
+    builtin(torch.distributed.is_initialized)(lambda m: _initialised(m))
+
+
+def _initialised(m: Machine) -> Value:
+    found = torch.distributed.is_initialized()
+    m.guard(Known(torch.distributed), "STATE", ((torch.distributed.is_initialized, found),))
+    return Constant(found)
