@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx import graph_module
 
 from dynajit import content, events, frame, reasons
 from dynajit.backends import FROM_CACHE, CompiledGraph, compile_graph
@@ -336,7 +338,14 @@ def _compile_graph(
     _GRAPH_OWNERS[id(call)] = weakref.ref(root)
     record = GraphRecord(_describe_nodes(operations), module.code, compiled, call)
     weakref.finalize(record, _GRAPH_OWNERS.pop, id(call), None).atexit = False
+    weakref.finalize(module, _forget_source, module.forward.__func__.__code__.co_filename).atexit = False  # type: ignore[attr-defined]
     return record
+
+
+def _forget_source(filename: str) -> None:
+    """torch.fx keeps the text of every graph module for tracebacks, and never lets go of it."""
+    linecache.cache.pop(filename, None)
+    graph_module._loader.eval_cache.pop(filename, None)
 
 
 def _backend(

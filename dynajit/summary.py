@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from dynajit import bytecode, frame, reasons
-from dynajit.backends import KernelInfo, names
+from dynajit.backends import KernelInfo, exists, names
 from dynajit.compile import on_miss
 from dynajit.errors import OptionError
 from dynajit.guards.explain import words
@@ -35,7 +35,7 @@ from dynajit.report import (
 
 def check_backend(options: Options) -> None:
     """An unknown backend is an error when it is named, not at the first call."""
-    if isinstance(options.backend, str) and options.backend not in names():
+    if isinstance(options.backend, str) and not exists(options.backend):
         close = difflib.get_close_matches(options.backend, names(), 1)
         guess = f"; did you mean {close[0]!r}?" if close else ""
         raise OptionError(f"there is no backend {options.backend!r}: use one of {', '.join(names())}{guess}")

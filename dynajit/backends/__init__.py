@@ -10,10 +10,21 @@ from dynajit.backends.base import (
     Observer,
     backend,
     compile_graph,
+    exists,
     names,
     resolve,
 )
 
-__all__ = ["FROM_CACHE", "CompiledGraph", "KernelInfo", "Observer", "backend", "compile_graph", "names", "resolve"]
+__all__ = [
+    "FROM_CACHE",
+    "CompiledGraph",
+    "KernelInfo",
+    "Observer",
+    "backend",
+    "compile_graph",
+    "exists",
+    "names",
+    "resolve",
+]
 
 del _eager, _inductor, _native  # imported for the rows they add to the table

@@ -89,6 +89,11 @@ def names() -> list[str]:
     return sorted({*_TABLE, *(point.name for point in importlib.metadata.entry_points(group=ENTRY_POINTS))})
 
 
+def exists(name: str) -> bool:
+    """Whether `resolve` knows the name. Installed packages are looked through only for names that are not ours."""
+    return name in _TABLE or name in names()
+
+
 def resolve(choice: str | Callable[..., Any], options: Options) -> Backend:
     """The backend for a name, or for a callable as torch.compile takes it. `options` may come to decide, too."""
     if not isinstance(choice, str):

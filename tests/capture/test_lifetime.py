@@ -131,3 +131,33 @@ def test_equal_code_on_other_lines_is_another_program():
     assert torch.equal(fa(T(2)), fb(T(2)))
     assert dynajit.report(fb).graphs[0].nodes[0].line == 4
     assert dynajit.report(fa).graphs[0].nodes[0].line == 2
+
+
+def test_nothing_grows_with_redefinitions():
+    """Code, graphs, guards and the texts that torch.fx keeps go with the function that they belong to."""
+    source = """
+def helper(x):
+    return x * {k}
+
+def f(x, n):
+    y = helper(x) + x.shape[0]
+    if n > 3:
+        print(end="")
+    return y * n
+"""
+    namespace = {}
+
+    def redefine(number):
+        exec(compile(source.format(k=number % 5 + 2), "<cell>", "exec"), namespace)
+        compiled = dynajit.compile(namespace["f"], backend="eager")
+        for size in (2, 3, 5):
+            compiled(torch.ones(size), size)
+
+    for number in range(40):
+        redefine(number)
+    gc.collect()
+    before = len(gc.get_objects())
+    for number in range(120):
+        redefine(number)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 120
