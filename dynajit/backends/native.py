@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 from dynajit.backends.base import FROM_CACHE, CompiledGraph, KernelInfo, Observer, backend
 from dynajit.backends.eager import eager
 from dynajit.backends.forms import MISS, Form, Forms
-from dynajit.backends.training import TrainedForms, trained
+from dynajit.backends.training import Trained, TrainedForms, trained
 from dynajit.caching.key import key
 from dynajit.caching.store import Store
 from dynajit.codegen.c import CKernel, print_kernel
@@ -34,6 +34,9 @@ from dynajit.runtime.launch import Binary
 from dynajit.runtime.load import load
 from dynajit.runtime.mathlib import function
 from dynajit.runtime.toolchain import toolchain
+
+# Microseconds of a CPU: an operation of eager under autograd, a Python function of autograd, beside a pass over memory.
+CALL_US, FUNCTION_US, BYTES_A_US = 5, 30, 20000
 
 
 @backend("native")
@@ -110,6 +113,14 @@ def _wants_gradients(gm: GraphModule, example_inputs: Sequence[Any]) -> bool:
     return grads and (torch.is_grad_enabled() or any(n.target is torch._C._set_grad_enabled for n in gm.graph.nodes))
 
 
+def _pays(form: Trained, kernels: Sequence[KernelInfo]) -> bool:
+    """Is what is saved, calls of operations and passes over memory, more than what autograd's call of us costs?"""
+    launched = [kernel for kernel in kernels if kernel.launched]
+    calls = sum(len(kernel.ops) for kernel in launched) - len(launched)
+    passes = sum(kernel.reads + kernel.writes for kernel in launched) / BYTES_A_US
+    return CALL_US * calls + passes > FUNCTION_US + len(form.halves.saved) + len(form.made.inputs) / 2
+
+
 def _with_gradients(
     gm: GraphModule,
     example_inputs: Sequence[Any],
@@ -138,6 +149,9 @@ def _with_gradients(
     )
     if not kernels:
         return replace(whole, notes=("there is nothing in the graph to make a kernel of",))
+    if not lone and not _pays(form, kernels):
+        note = "with gradients, eager's kernels are as fast here: a function of our own costs autograd 30 us"
+        return replace(whole, notes=(note,))
     return CompiledGraph(
         TrainedForms(form).call,
         kernels,

@@ -164,7 +164,15 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
         if leaf.op == "index" and leaf.serial in group.dims
     }
     counted = {axis for dim in positions.values() for axis in dim}
-    loops = _loops(sizes, reduced, [*outputs, *inputs], counted)
+    # What eager sums is a tensor in memory, and the order of its additions follows that tensor's strides.
+    summed = [
+        _operand("", source, dims_of(group.dims[source.serial]), strides.get(source.serial, contiguous(source.shape)))
+        for value in group.body.values()
+        if value.op == "reduce" and value.arg[0] == "sum"
+        for source in value.srcs
+        if source.serial in group.dims
+    ]
+    loops = _loops(sizes, reduced, [*outputs, *inputs], counted, summed)
     inputs = [_with_steps(operand, loops, sizes) for operand in inputs]
     outputs = [_with_steps(operand, loops, sizes) for operand in outputs]
     body, scalars = _body(group, loops, dims_of, load_of, inputs, program, positions)
@@ -239,9 +247,11 @@ def _axis_steps(operand: Operand, sizes: tuple[Size, ...]) -> dict[int, int]:
     return steps
 
 
-def _loops(sizes: tuple[Size, ...], reduced: set[int], operands: list[Operand], counted: set[int]) -> tuple[Loop, ...]:
+def _loops(
+    sizes: tuple[Size, ...], reduced: set[int], operands: list[Operand], counted: set[int], summed: list[Operand]
+) -> tuple[Loop, ...]:
     """Axes ordered by the strides of the widest operands, outputs first, and merged where all operands allow; not those
-    whose positions are values.
+    whose positions are values. summed: operands that only say what may be merged.
     """
     steps = [_axis_steps(operand, sizes) for operand in operands]
     widest = sorted(range(len(operands)), key=lambda k: (-len(steps[k]), k))
@@ -249,6 +259,7 @@ def _loops(sizes: tuple[Size, ...], reduced: set[int], operands: list[Operand], 
     def weight(axis: int) -> tuple[bool, list[int]]:
         return axis in reduced, [-steps[k].get(axis, 0) for k in widest]
 
+    steps += [_axis_steps(operand, sizes) for operand in summed]
     loops: list[Loop] = []
     for axis in sorted(range(len(sizes)), key=weight):
         last = loops[-1] if loops else None

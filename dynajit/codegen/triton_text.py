@@ -77,9 +77,18 @@ EXPRESSION |= {name: f"libdevice.{name}({{0}})" for name in _FUNCTIONS.split()}
 EXPRESSION |= {name: f"libdevice.{name}({{0}}, {{1}})" for name in ("pow", "atan2", "hypot", "fmod")}
 
 # kind of reduction -> (value that changes nothing, function of two values); by category of dtype.
-COMBINE = {"sum": "add", "total": "add", "max": "larger", "min": "smaller", "any": "either", "all": "both"}
+COMBINE = {
+    "sum": "add",
+    "total": "add",
+    "prod": "times",
+    "max": "larger",
+    "min": "smaller",
+    "any": "either",
+    "all": "both",
+}
 HELPERS = {
     "add": "a + b",
+    "times": "a * b",
     "larger": f"tl.maximum(a, b, {NAN})",
     "smaller": f"tl.minimum(a, b, {NAN})",
     "larger_int": "tl.maximum(a, b)",
@@ -113,6 +122,8 @@ def neutral(kind: str, dtype: torch.dtype) -> str:
         return "False" if kind == "any" else "True"
     if kind in ("sum", "total"):
         return "0.0" if dtype.is_floating_point else "0"
+    if kind == "prod":
+        return "1.0" if dtype.is_floating_point else "1"
     if dtype.is_floating_point:
         return f'float("{"-" if kind == "max" else ""}inf")'
     limits = torch.iinfo(dtype)

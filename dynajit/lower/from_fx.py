@@ -49,6 +49,7 @@ SLOW = frozenset(
         *(torch.ops.aten.max.dim, torch.ops.aten.min.dim),
     )
 )
+UNSAFE_VIEW = torch.ops.aten._unsafe_view.default
 # With `training`, these update running statistics without saying so in their schema.
 HIDDEN_WRITES = frozenset((torch.ops.aten.native_batch_norm.default, torch.ops.aten.cudnn_batch_norm.default))
 VIEW_OPS = RESHAPES | {
@@ -226,6 +227,8 @@ class _Reader:
         """Which tensors are new and seen by nobody else, after this call."""
         made = {id(leaf) for call in seen.calls for leaf in leaves(call.result)}
         views = any(ret.alias_info is not None for call in seen.calls for ret in call.op._schema.returns)
+        # Its schema does not say that it is a view.
+        views = views or any(call.op is UNSAFE_VIEW and id(call.args[0]) not in made for call in seen.calls)
         if views or any(id(leaf) not in made for leaf in leaves(seen.result)):
             self._share(node)
         elif isinstance(seen.result, torch.Tensor) and any(seen.result is call.result for call in seen.calls):

@@ -24,8 +24,6 @@ from dynajit.lower.program import leaves, tree_map
 from dynajit.lower.shapes import META
 
 aten: Any = torch.ops.aten
-# The same tensor once more; a graph without writes to it needs no node for that.
-SAME = frozenset((aten.detach.default, aten.alias.default, aten.lift_fresh.default))
 FLASH = 1  # SDPBackend.FLASH_ATTENTION
 
 
@@ -252,8 +250,8 @@ class _Recording:
 
     def take(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         """One aten call of either pass becomes a node."""
-        if func in SAME and _key(result) in self.nodes:
-            self.kept.append(result)
+        if isinstance(result, torch.Tensor) and not func._schema.is_mutable and _key(result) in self.nodes:
+            self.kept.append(result)  # the same tensor once more: detach, or a view that changes nothing
             return
         if is_random(func, args):
             self.random = True

@@ -56,6 +56,7 @@ class _Chain:
     ops: int
     loads: frozenset[int]
     large: frozenset[int]
+    once: bool  # it holds a mathematical function of many elements, so only one value may read it
 
 
 @dataclass
@@ -181,7 +182,8 @@ class _Fuser:
 
     def _chain(self, value: Value) -> _Chain | None:
         """The value as something to be computed by its readers, if it is cheap enough."""
-        if value.op == "reduce" or (value.op in MATH and prod(value.shape) > SMALL):
+        once = value.op in MATH and prod(value.shape) > SMALL
+        if value.op == "reduce":
             return None
         ops, loads, large = 1, set[int](), set[int]()
         for src in value.srcs:
@@ -189,6 +191,7 @@ class _Fuser:
             if base.serial in self.chains:
                 below = self.chains[base.serial]
                 ops, loads, large = ops + below.ops, loads | below.loads, large | below.large
+                once = once or below.once
             elif base.op == "buffer":
                 loads.add(base.serial)
                 if prod(base.shape) >= prod(value.shape):
@@ -197,7 +200,12 @@ class _Fuser:
                 return None
         if ops > INLINE_OPS or len(loads) > INLINE_LOADS:
             return None
-        return _Chain(ops, frozenset(loads), frozenset(large))
+        if once and (value.serial in self.needs.roots or len(self._readers(value)) != 1):
+            return None
+        return _Chain(ops, frozenset(loads), frozenset(large), once)
+
+    def _readers(self, value: Value) -> set[int]:
+        return {user.serial for _, user in self.users[value.serial] if user.op not in VIEWS}
 
     def _join(self, value: Value) -> None:
         level, below = self._sources(value)
@@ -208,7 +216,11 @@ class _Fuser:
             if not why:
                 return
             level += 1
-        for group in reversed(self.near[self.epoch, level, self._extent(value)][-3:]):
+        extent = self._extent(value)
+        candidates = self.near[self.epoch, level, extent][-3:]
+        if extent <= SMALL_KERNEL:  # it may as well be computed later than it could be
+            candidates = self.near[self.epoch, level + 1, extent][-3:] + candidates
+        for group in reversed(candidates):
             if group.number not in self.merged and self._worth_joining(value, group):
                 reason = self._try(value, [group])
                 if reason is None:

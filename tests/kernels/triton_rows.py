@@ -44,6 +44,21 @@ def rms_norm(x: Any, r: Any, w: Any) -> Any:
     return h, h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6) * w
 
 
+aten = torch.ops.aten
+
+
+def backward(g: Any, x: Any) -> Any:
+    made = aten.gelu_backward(g, x, approximate="tanh") + aten.silu_backward(g, x)
+    return made, aten.tanh_backward(g, x) * aten.sigmoid_backward(g, x), aten._softmax_backward_data(g, x, 1, F32)
+
+
+def layer_norm_backward(g: Any, x: Any, mean: Any, rstd: Any, w: Any, b: Any) -> Any:
+    made = aten.native_layer_norm_backward(g, x, [64], mean, rstd, w, b, [True, True, True])
+    return made[0], made[1], made[2]
+
+
+LAYER_NORM = (t(30, 64), t(30, 64, seed=1), t(30, 1), t(30, 1, seed=1).abs(), t(64), t(64))
+F32 = torch.float32
 BF16, F16, F64, I64 = torch.bfloat16, torch.float16, torch.float64, torch.int64
 NAN = torch.tensor([float("nan"), -0.0, 0.0, float("inf"), -float("inf"), 1.0, -2.0] * 9)
 
@@ -73,6 +88,13 @@ CASES = [
     Case("sum_all_dims", lambda x: (x.sum((0, 2)), x.var(1)), (t(5, 6, 70),), exact=False),
     Case("nan_in_max", lambda x: (x.view(9, 7).amax(1), x.view(9, 7).amin(0)), (NAN,)),
     Case("any_all", lambda x: ((x > 0).any(1), (x > 0).all(0), x.sum(1)), (t(9, 20, dtype=I64),)),
+    Case("arg_extremes", lambda x: (x.argmax(1), x.argmin(0), x.max(1)[1]), (t(33, 70),)),
+    Case("arg_of_all", lambda x: ((x * 2).argmax(),), (t(33, 70),)),
+    Case("nan_in_argmax", lambda x: (x.view(9, 7).argmax(1), x.view(9, 7).argmin(0)), (NAN,)),
+    Case("logsumexp", lambda x: (torch.logsumexp(x, 1), torch.linalg.vector_norm(x, dim=0)), (t(33, 70),), exact=False),
+    Case("products", lambda x, n: ((x * 0.5).prod(1), (n * 2).prod(0)), (t(9, 12), t(9, 12, dtype=I64)), exact=False),
+    Case("backward", backward, (t(30, 40), t(30, 40, seed=1)), exact=False),
+    Case("layer_norm_backward", layer_norm_backward, LAYER_NORM, exact=False),
     Case("no_dimensions", lambda x, y: (x * y + 1,), (t(), t())),
     Case("batch_norm", lambda x, m, v: (F.batch_norm(x, m, v.abs()),), (t(2, 6, 50), t(6), t(6)), exact=False),
 ]

@@ -481,6 +481,16 @@ def test_a_write_after_a_read() -> None:
     same(function, t(4, 6), t(6, 6))
 
 
+def test_a_write_through_a_view_that_hides_it() -> None:
+    def function(x: Any, y: Any) -> Any:
+        a = torch.mm(x, y)
+        b = torch.ops.aten._unsafe_view.default(a, [24])
+        b.sub_(1)
+        return a * 2, b + a.reshape(24)
+
+    same(function, t(4, 5), t(5, 6))
+
+
 def test_reshapes_and_reductions_of_empty_tensors() -> None:
     def function(x: Any, y: Any) -> Any:
         return x + 1, x.sum(), x.sum(0), y.sum(1), x.exp().sum(1), y.prod(1), y.any(1), torch.cat([x, x]), y.mean(1)

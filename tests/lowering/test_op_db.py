@@ -84,3 +84,64 @@ def test_samples(shard: int) -> None:
                         wrong.append(f"{op.name} {op.variant_test_name}: {sample} {error!r}"[:300])
                 dynajit.reset()
     assert not wrong, "\n".join(wrong)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [x for part in value for x in _tensors(part)] if isinstance(value, (list, tuple)) else []
+
+
+def _with_gradients(function: Any, sample: Any) -> Any:
+    """Results and gradients, of numbers that are the same in every run."""
+    arguments = [copy.deepcopy(part) for part in (sample.input, sample.args, sample.kwargs)]
+    inputs = [x for x in _tensors(arguments) if x.requires_grad]
+    torch.manual_seed(1)
+    results = _tensors(function(*arguments))
+    outs = [x for x in results if x.requires_grad]
+    given = [torch.linspace(-1, 1, x.numel()).reshape(x.shape).to(x.dtype) for x in outs]
+    gradients = torch.autograd.grad(outs, inputs, given, allow_unused=True) if outs else ()
+    return [x.detach() for x in results], gradients
+
+
+def _near(result: torch.Tensor | None, wanted: torch.Tensor | None) -> bool:
+    """Gradients are judged by the largest one: eager's own error is of that kind."""
+    if result is None or wanted is None or wanted.layout != torch.strided:
+        return (result is None) == (wanted is None)
+    if result.shape != wanted.shape or result.dtype != wanted.dtype:
+        return False
+    wide = torch.complex128 if wanted.is_complex() else torch.float64
+    largest = wanted.to(wide).abs().nan_to_num(0, 0, 0).max().item() if wanted.numel() else 0.0
+    return torch.allclose(result.to(wide), wanted.to(wide), rtol=2e-4, atol=1e-5 * max(largest, 1), equal_nan=True)
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_gradients_of_samples(shard: int) -> None:
+    wrong: list[str] = []
+    for op in op_db[shard :: SHARDS if ALL else 6 * SHARDS]:
+        if "empty" in op.name or op.name.startswith("sparse.") or not op.supports_autograd:
+            continue
+        if torch.float32 not in op.supported_dtypes("cpu"):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=True))
+            for sample in samples[len(samples) // 2 :: max(len(samples) // SAMPLES, 1)][:SAMPLES]:
+
+                def call(x: Any, args: Any, kwargs: Any, op: Any = op.op) -> Any:
+                    return op(x, *args, **kwargs)
+
+                try:
+                    wanted, expected = _with_gradients(call, sample)
+                except Exception:
+                    continue  # eager has none
+                compiled = dynajit.compile(call, backend=_backend)
+                for _ in range(2):
+                    results, gradients = _with_gradients(compiled, sample)
+                    pairs = [*zip(results, wanted, strict=True), *zip(gradients, expected, strict=True)]
+                    if not all(_near(a, b) for a, b in pairs):
+                        wrong.append(f"{op.name} {op.variant_test_name}: {sample}"[:300])
+                dynajit.reset()
+    assert not wrong, "\n".join(wrong)

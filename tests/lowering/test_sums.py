@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from against_eager import check, every_kernel, row, t
+from against_eager import Row, check, every_kernel, row, t
 from torch.fx import symbolic_trace
 
+FORMS = frozenset(("gaps", "transposed", "special", "one element", "no dimensions", "empty", "one row"))
 SHAPES = [
     (3, 5),
     (1000, 3),
@@ -34,6 +35,11 @@ def test_rows_and_columns(shape: tuple[int, int], dim: int, dtype: torch.dtype) 
 @pytest.mark.parametrize("dim", [0, 1, 2, (0, 1), (0, 2), (1, 2)], ids=str)
 def test_more_dimensions(shape: tuple[int, ...], dim: int | tuple[int, ...]) -> None:
     check(row(torch.sum, t(*shape), dim, skip="gaps transposed special"))
+
+
+def test_of_broadcast_operands() -> None:
+    check(Row(lambda a, b: (a * b).sum((0, 2)), (t(1, 5, 1), t(4, 1, 6)), skip=FORMS))
+    check(Row(lambda a, b: (a * b).sum((0, 2)), (t(7, 5, 1), t(7, 1, 60)), skip=FORMS))
 
 
 def test_with_several_threads() -> None:

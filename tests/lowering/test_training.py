@@ -187,6 +187,18 @@ def test_inputs_of_other_shapes() -> None:
     assert difference(graph.fn(x, x[0])[0], function(x, x[0]), False) is None
 
 
+def test_log_sigmoid() -> None:
+    both(lambda x: F.logsigmoid(x) * 2, [g(9, 9)])
+
+
+def test_a_view_of_a_result_that_changes_nothing() -> None:
+    def function(x: Any) -> Any:
+        made = torch.aminmax(x * 2)
+        return made[0], made[1]
+
+    both(function, [g()])
+
+
 def test_a_second_backward_pass() -> None:
     def function(x: Any) -> Any:
         return torch.tanh(x) * torch.sin(x)

@@ -89,13 +89,15 @@ def celu(x: Value, alpha: Any = 1.0) -> Value:
 
 @lowering(aten.log_sigmoid_forward.default)
 def log_sigmoid(x: Value) -> tuple[Value, Value]:
-    """min(0, x) - log1p(exp(-|x|)); eager's second result is only for its backward."""
+    """min(0, x) - log1p(exp(-|x|)), and that power for the backward pass."""
+
+    def small(v: Value) -> Value:
+        return op("exp", op("neg", op("abs", v)), arg="sleef")  # log_sigmoid_cpu_kernel has no scalar tail
 
     def formula(v: Value) -> Value:
-        small = op("exp", op("neg", op("abs", v)), arg="sleef")  # log_sigmoid_cpu_kernel has no scalar tail
-        return op("sub", op("minimum", 0, v), op("log1p", small, arg="sleef"))
+        return op("sub", op("minimum", 0, v), op("log1p", small(v), arg="sleef"))
 
-    return pointwise(formula, float_only(x)), x
+    return pointwise(formula, float_only(x)), pointwise(small, x)
 
 
 @lowering(aten.mish.default)

@@ -17,29 +17,29 @@ NONE, MEAN = 0, 1
 
 
 def _target(x: Value, target: Value, ignore_index: int) -> tuple[Value, Value]:
-    """The classes, all of them in range, and which of them count; both (rows, 1)."""
+    """Where in a row its class is, all classes being in range, and which rows count, (rows, 1)."""
     if x.dtype not in FLOATS or len(x.shape) != 2 or target.dtype != torch.int64 or x.shape[1] < 2:
         raise Unsupported("rows of floats and int64 targets only")
     flat = Value("reshape", (target,), (*target.shape, 1), target.dtype)
     counts = op("ne", flat, ignore_index)
-    classes = count(x, (1,), torch.int64)
-    inside = op("and", op("ge", flat, 0), op("lt", flat, classes))
-    return checked(flat, op("or", op("eq", flat, ignore_index), inside)), counts
+    position = positions(x.shape, 1)
+    inside = op("and", op("ge", flat, 0), op("lt", flat, count(position, (1,), torch.int64)))
+    classes = checked(flat, op("or", op("eq", flat, ignore_index), inside))
+    return op("eq", position, classes), counts
 
 
 @lowering(aten.nll_loss_forward.default)
 def nll_loss(x: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int) -> tuple[Value, Value]:
     if weight is not None:
         raise Unsupported("weights of classes")
-    classes, counts = _target(x, target, ignore_index)
+    here, counts = _target(x, target, ignore_index)
     wide = cast(x, opmath(x.dtype))
-    here = op("eq", positions(x.shape, 1), classes)
     picked = reduce("max", op("where", here, wide, const(-math.inf, wide.dtype)), (1,), True)
     losses = op("where", counts, op("neg", picked), const(0.0, wide.dtype))
     if reduction == NONE:
         return cast(Value("reshape", (losses,), target.shape, losses.dtype), x.dtype), const(0.0, x.dtype)
-    number = reduce("total", cast(counts, wide.dtype), (0, 1), False)
     loss = reduce("total", losses, (0, 1), False)
+    number = reduce("total", cast(counts, wide.dtype), (0, 1), False)
     return cast(op("div", loss, number) if reduction == MEAN else loss, x.dtype), cast(number, x.dtype)
 
 
@@ -49,12 +49,11 @@ def nll_loss_backward(
 ) -> Value:
     if weight is not None:
         raise Unsupported("weights of classes")
-    classes, counts = _target(x, target, ignore_index)
+    here, counts = _target(x, target, ignore_index)
     wide = opmath(x.dtype)
     given = cast(grad, wide)
     if reduction == NONE:
         given = Value("reshape", (given,), (*target.shape, 1), wide)
     elif reduction == MEAN:
         given = op("div", given, cast(total, wide))
-    here = op("and", op("eq", positions(x.shape, 1), classes), counts)
-    return cast(op("where", here, op("neg", given), const(0.0, wide)), x.dtype)
+    return cast(op("where", op("and", here, counts), op("neg", given), const(0.0, wide)), x.dtype)
