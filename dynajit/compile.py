@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.autograd import forward_ad
 from torch.fx import graph_module
 
 from dynajit import content, events, frame, reasons
@@ -148,10 +150,15 @@ def _internal(code: CodeType, root: CodeType, record: Record, error: Exception) 
     events.emit(events.FrameSkipped(root, reasons.INTERNAL.code, text))
 
 
+# Which level of forward-mode derivatives this thread is at; -1 for none.
+_forward_level = functools.partial(getattr, forward_ad, "_current_level")
+
+
 def _is_ambient() -> bool:
     """Modes that change what every operation does are not captured."""
     return bool(
-        torch._C._len_torch_function_stack()
+        _forward_level() >= 0
+        or torch._C._len_torch_function_stack()
         or torch._C._len_torch_dispatch_stack()
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch._C._get_tracing_state() is not None
@@ -437,6 +444,7 @@ def _ambient_guard(trace: Trace) -> Guard:
         (torch.is_inference_mode_enabled, torch.is_inference_mode_enabled()),
         *_autocast_state(),
         (torch._C._len_torch_function_stack, 0),
+        (_forward_level, -1),
         (torch._C._len_torch_dispatch_stack, 0),
         (torch.get_default_dtype, torch.get_default_dtype()),
     )

@@ -18,6 +18,7 @@ from dynajit.evaluate import calls, inlining, iteration, operators, polyfills, r
 from dynajit.evaluate.op import OPS
 from dynajit.evaluate.plan import Plan
 from dynajit.evaluate.program import program_of
+from dynajit.evaluate.protection import protects
 from dynajit.evaluate.skip import is_library
 from dynajit.evaluate.state import Frame, Mark
 from dynajit.evaluate.unsupported import UNSUPPORTED
@@ -340,7 +341,7 @@ class Machine:
 
     def is_protected(self) -> bool:
         """Whether an exception raised here would meet a handler in one of the frames."""
-        return any(frame.program.regions[frame.at] is not None for frame in self.frames if not frame.generator)
+        return any(protects(frame) for frame in self.frames if not frame.generator)
 
     # ---- where we are -------------------------------------------------------------------------------------------
     @property

@@ -161,3 +161,38 @@ def forked_random_state(x):
     with torch.random.fork_rng(devices=[]):
         y = torch.rand(4)
     return y, torch.rand(4) + x
+
+
+@program(T(4, 2), T(2, 2))
+def a_write_beside_what_may_fail_in_a_mode(x, y):
+    seen = [x]
+    with torch.no_grad():
+        picked = x[torch.tensor([0, 1])]
+        x.index_copy_(0, torch.tensor([2, 3]), y)
+        seen.append(picked)
+    return seen
+
+
+@program(T(4, 2), T(2, 2))
+def an_error_after_a_write_in_a_mode(x, y):
+    with torch.no_grad():
+        x.mul_(2)
+        return x.index_copy_(0, torch.tensor([2, 9]), y)
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_transforms_around_a_compiled_function(backend):
+    def f(x):
+        return torch.sin(x) * 2 + x.exp()
+
+    compiled, x = dynajit.compile(f, backend=backend), T(100)
+    compiled(x)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        got, want = (torch.autograd.forward_ad.unpack_dual(g(dual)).tangent for g in (compiled, f))
+    assert torch.equal(got, want)
+    torch.testing.assert_close(torch.vmap(compiled)(T(3, 100)), f(T(3, 100)))
+    grads = [torch.func.grad(lambda y, g=g: g(y).sum())(x) for g in (compiled, f)]
+    torch.testing.assert_close(grads[0], grads[1])
+    dynajit.reset(compiled)
