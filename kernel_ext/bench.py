@@ -12,7 +12,7 @@ from typing import Any
 
 from kernel_ext import html, late
 from kernel_ext.html import div, esc, span
-from kernel_ext.units import duration
+from kernel_ext.units import count, duration
 
 WARM_UP = 3
 ROUND = 0.02
@@ -38,7 +38,7 @@ class Bench:
         return self.median("eager") / self.median("dynajit")
 
     def __str__(self) -> str:
-        rows = [f"{self.text}: {self.ratio:.2f} times the speed of eager ({self.calls} calls a round)"]
+        rows = [f"{self.text}: {self.ratio:.2f} times the speed of eager ({count(self.calls, 'call')} a round)"]
         for name, seconds in self.seconds.items():
             rows.append(f"  {name:<14}{duration(self.median(name)):>9}   {duration(min(seconds))} to "
                         f"{duration(max(seconds))}")  # fmt: skip
@@ -55,7 +55,9 @@ class Bench:
         rows: list[tuple[dict[str, object], list[str]]] = [({}, self._cells(name, longest)) for name in self.seconds]
         title = f"<b>{esc(self.text)}</b> {self.ratio:.2f} times the speed of eager"
         return div(title, "padding:2px 0") + html.table(
-            f"medians of {len(self.seconds['eager'])} rounds of {self.calls} calls", ["", "median", "spread", ""], rows
+            f"medians of {len(self.seconds['eager'])} rounds of {count(self.calls, 'call')}",
+            ["", "median", "spread", ""],
+            rows,
         )
 
     def _cells(self, name: str, longest: float) -> list[str]:

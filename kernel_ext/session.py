@@ -36,10 +36,10 @@ REFUSED = "a generator or coroutine function: Python suspends and resumes it, so
 
 
 class Run:
-    """One run of a `%%compile` cell."""
+    """One run of a `%%compile` cell. file: what its code objects call their file."""
 
-    def __init__(self, cell: Cell, options: CellOptions) -> None:
-        self.cell, self.options = cell, options
+    def __init__(self, cell: Cell, options: CellOptions, file: str) -> None:
+        self.cell, self.options, self.file = cell, options, file
         self.targets: dict[str, Target] = {}
         self.refused: list[tuple[str, str]] = []
 
@@ -115,7 +115,7 @@ class Session:
 
     # ---- a cell ----
 
-    def begin(self, key: str, line: str, defined: Sequence[str]) -> None:
+    def begin(self, key: str, line: str, defined: Sequence[str], file: str) -> None:
         """The first line of a cell runs."""
         self.now = None
         try:
@@ -131,7 +131,7 @@ class Session:
         except (UsageFault, ValueError) as error:
             raise UsageError(f"%%compile: {error}") from None
         cell = self.cells.run(key, self._number())
-        self.now = Run(cell, options)
+        self.now = Run(cell, options, file)
 
     def _number(self) -> int:
         """Of the cell that runs now: the shell counts on before it runs one."""
@@ -177,17 +177,13 @@ class Session:
         if function is None:
             return made
         target = Target(shown or name, made, function, run.cell, run.options, run=run)
-        if any(line for line in run.cell.lines) and self._is_in_cell(function, run.cell):
+        # the class of an instance may come from elsewhere: another cell, or a library
+        if any(line for line in run.cell.lines) and function.__code__.co_filename == run.file:
             run.cell.files.add(function.__code__.co_filename)
             self.cells.defines(run.cell, function)
         run.targets[target.name] = target
         self.targets[target.name] = target
         return checked(made, target, self.shell.user_ns) if run.options.check else made
-
-    def _is_in_cell(self, function: FunctionType, cell: Cell) -> bool:
-        """A module's class may come from elsewhere: its file is then not what the cell is compiled as."""
-        name = function.__code__.co_filename
-        return name.startswith("<") or self.shell.compile.format_code_name(name) is not None
 
     def after_cell(self, result: Any = None) -> None:
         """Cards for what the cell defined; news for the cards of other cells."""
@@ -388,8 +384,9 @@ class Hook:
 
     def __call__(self, key: str, line: str, defined: Sequence[str] = ()) -> None:
         __tracebackhide__ = True
-        _mend_first_line(sys._getframe(1).f_code.co_filename, line)
-        self._session.begin(key, line, defined)
+        file = sys._getframe(1).f_code.co_filename
+        _mend_first_line(file, line)
+        self._session.begin(key, line, defined, file)
 
     def function(self, value: Any) -> Any:
         return self._session.define(getattr(value, "__name__", ""), value)

@@ -54,14 +54,20 @@ def recompile_text(report: Report) -> str:
     return f"{report.name} was compiled again, {_times(len(report.recompiles))} by now: {report.recompiles[-1]}{cure}"
 
 
+_CURES = {
+    "TENSOR": "%%compile --dynamic on makes sizes symbolic at once; keep dtype, device and layout the same",
+    "EQUALS": "leave it, if it is a number: it is symbolic from now on; else keep it the same, or pass a tensor",
+    "LENGTH": "pass one tensor (torch.stack) in place of a list or dict whose length changes",
+    "KEYS": "pass the same keys at each call",
+    "TYPE_IS": "pass the same type at each call",
+    "CODE": "define the function once, before the first call",
+    "CLASS_ATTR": "define the class once, before the first call",
+    "STATE": "enter no_grad, autocast and the like in the same way around each call: one entry is kept for each",
+}
+
+
 def _cure(kind: str) -> str:
-    if kind == "TENSOR":
-        return (
-            "%%compile --dynamic on makes sizes symbolic at once; keep dtype, device and layout the same between calls"
-        )
-    if kind == "EQUALS":
-        return "pass the number as a tensor, or leave it: it is symbolic from now on if it is a size"
-    return "keep this the same between calls"
+    return _CURES.get(kind, "keep this the same between calls")
 
 
 def _times(n: int) -> str:

@@ -12,6 +12,7 @@ from kernel_ext.collapse import LEVELS, groups
 from kernel_ext.html import div, esc, fold, later
 from kernel_ext.panels.table import panel
 from kernel_ext.picture import data_uri, draw
+from kernel_ext.units import count
 
 if TYPE_CHECKING:
     from dynajit.report import GraphInfo, Report
@@ -51,9 +52,9 @@ def _again(info: GraphInfo, first: int) -> str:
 
 
 def _title(info: GraphInfo) -> str:
-    count = _count(len(info.nodes), "operation")
+    operations = count(len(info.nodes), "operation")
     ran = "once" if info.calls == 1 else f"{info.calls} times"
-    return f"graph {info.index}: {count}{_lines(info)} · {info.backend} · ran {ran}"
+    return f"graph {info.index}: {operations}{_lines(info)} · {info.backend} · ran {ran}"
 
 
 def _one(report: Report, info: GraphInfo, most: int) -> tuple[str, int]:
@@ -83,7 +84,3 @@ def _lines(info: GraphInfo) -> str:
     if not lines:
         return ""
     return f" of line {lines[0]}" if len(lines) == 1 else f" of lines {lines[0]} to {lines[-1]}"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" + ("" if n == 1 else "s")

@@ -241,6 +241,15 @@ def test_a_module_shows_the_forward_inside_its_decorators(notebook: Any, tmp_pat
     assert "return x.sin() + 1" in notebook.text("net")
 
 
+def test_the_source_of_an_instance_is_that_of_its_class(notebook: Any) -> None:
+    notebook.cell("class Net(nn.Module):\n    def forward(self, x):\n        return x.exp()")
+    number = notebook.shell.execution_count - 1
+    notebook.cell("%%compile\n# the instance\nnet = Net()")
+    notebook.cell("net(torch.ones(2));")
+    assert "   3 ●         return x.exp()" in notebook.text("net")
+    assert f"In[{number}]:2" in text_of(notebook.card("net")["text/html"])
+
+
 def test_widget_view(notebook: Any) -> None:
     notebook.cell("%%compile --view widget\ndef f(x):\n    return x + 1\nf(torch.ones(2))")
     assert "application/vnd.jupyter.widget-view+json" in notebook.cards[-1]

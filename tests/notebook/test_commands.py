@@ -172,7 +172,10 @@ def test_why_names_a_cure_that_works(notebook: Any, capsys: Any) -> None:
     text = said(notebook, capsys, "why f")
     assert "compiled again: len(xs) == 2; now 3" in text
     assert "the guard that failed, once: len(xs) == 2; then it was 3" in text
-    assert "try: " in text
+    assert "try: pass one tensor (torch.stack)" in text
+    notebook.cell("%%compile --dynamic on\ndef g(xs):\n    return xs.sin().sum(0)")
+    notebook.cell("for n in (2, 3, 4): g(torch.stack([torch.ones(2)] * n))")
+    assert "never compiled again" in said(notebook, capsys, "why g")
 
 
 def test_a_function_that_is_compiled_often_says_so_where_it_is_called(notebook: Any, capsys: Any) -> None:
