@@ -34,7 +34,7 @@ class Card:
     def __init__(self, target: Target, cells: Cells, has_html: bool, most: int = 0) -> None:
         self.target, self.cells, self.has_html, self.most = target, cells, has_html, most
         self.handle = DisplayHandle(f"dynajit-{uuid.uuid4().hex}")
-        self.is_open = False
+        self.is_open = self.is_told = False
         self.shown: dict[str, Any] = {}
 
     def line(self, text: str, verdict: str = "eager") -> None:
@@ -49,8 +49,10 @@ class Card:
         if found.status == "waiting":
             self.line(target.inlined or "waiting for its first call")
             return
-        text = str(found) if target.options.view in ("open", "text") or self.has_html else found.headline()
-        said = [target.checked] if target.checked else []
+        in_full = target.options.view in ("open", "text") or self.has_html or not self.is_told
+        text = str(found) if in_full else found.headline()  # a terminal cannot take back what it has printed
+        self.is_told = True
+        said = [text for text in (target.checked, target.shared) if text]
         plain = "\n".join([text, *said])
         if target.options.view == "text" or not self.has_html:
             self._put({"text/plain": plain})

@@ -181,6 +181,11 @@ class Session:
         if any(line for line in run.cell.lines) and function.__code__.co_filename == run.file:
             run.cell.files.add(function.__code__.co_filename)
             self.cells.defines(run.cell, function)
+        for other in self.targets.values():
+            if other.code is target.code and other.made is not made and other.name != target.name:
+                # entries are kept with the code of a class: what serves one instance serves the other
+                other.shared = f"shares its compiled code with {target.name}"
+                target.shared = f"shares its compiled code with {other.name}"
         run.targets[target.name] = target
         self.targets[target.name] = target
         return checked(made, target, self.shell.user_ns) if run.options.check else made

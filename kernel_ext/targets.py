@@ -38,6 +38,7 @@ class Target:
     run: Run | None = None
     inlined: str = ""
     noticed: int = 0
+    shared: str = ""
 
     @property
     def code(self) -> CodeType:

@@ -409,13 +409,26 @@ def completions(notebook: Any, text: str) -> list[str]:
 
 @pytest.mark.filterwarnings("ignore::IPython.core.completer.ProvisionalCompleterWarning")
 def test_completions(notebook: Any) -> None:
+    from kernel_ext.arguments import OPTIONS, TABS
+
     notebook.cell("%%compile\ndef double(x):\n    return x * 2")
     assert completions(notebook, "%%compile --f") == ["--force", "--fullgraph"]
     assert completions(notebook, "%%compile --view t") == ["text"]
     assert completions(notebook, "%%compile -b n") == ["native"]
     assert "why" in completions(notebook, "%compile w")
     assert "double" in completions(notebook, "%compile show d")
-    assert "reset" in completions(notebook, "%compile ")
+    from kernel_ext.subcommands import SUBCOMMANDS
+
+    assert sorted(completions(notebook, "%compile ")) == sorted(SUBCOMMANDS)
+    assert sorted(completions(notebook, "%compile graph ")) == ["--level", "--pass", "--save", "double"]
+    assert sorted(completions(notebook, "%compile graph double --level ")) == ["kernel", "line", "module", "op"]
+    assert sorted(completions(notebook, "%compile cache ")) == ["clear", "ls", "path"]
+    assert completions(notebook, "%compile bench do") == ["double"]
+    notebook.cell("double(torch.ones(3))")
+    assert sorted(completions(notebook, "%compile diff double c")) == ["called", "captured"]
+    flags = completions(notebook, "%%compile --")
+    assert sorted(flags) == sorted(option.flags[-1] for option in OPTIONS)
+    assert sorted(completions(notebook, "%%compile --tab ")) == sorted(TABS)
 
 
 # ---- loading and unloading ----
