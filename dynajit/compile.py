@@ -15,6 +15,7 @@ from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 from torch.autograd import forward_ad
@@ -39,9 +40,9 @@ from dynajit.records import Break, CacheEntry, GraphRecord, Record, record_of
 from dynajit.report import Stage
 from dynajit.rewrite import body
 from dynajit.rewrite.reload import NotRebuildable
-from dynajit.source import Known, Size
+from dynajit.source import Call, Known, Size
 from dynajit.stance import CURRENT
-from dynajit.symbol import TEXTS
+from dynajit.symbol import TEXTS, is_number
 from dynajit.trace import Broke, Trace
 from dynajit.values import ambient
 
@@ -545,12 +546,16 @@ def _note_changes(guards: Sequence[Guard], func: FunctionType, args: tuple[Any, 
     numbers = record.numbers.setdefault(id(func.__code__), set())
     sizes = record.sizes.setdefault(id(func.__code__), {})
     for guard in guards:
-        if guard.kind == "EQUALS" and type(guard.expected) in (int, float):
+        if guard.kind == "EQUALS" and is_number(guard.expected):
             value = current(guard.source, func, args)
             if type(value) is type(guard.expected) and value != guard.expected:
                 if isinstance(guard.source, Size):  # it was symbolic; the program depends on its value
                     continue
                 numbers.add(guard.source)
+        elif isinstance(guard.source, Call) and guard.source.function is np.generic.tobytes:
+            value = current(guard.source.base, func, args)
+            if is_number(value) and value.tobytes() != guard.expected:
+                numbers.add(guard.source.base)
         elif guard.kind == "TENSOR":
             changed = changed_dims(guard.expected, current(guard.source, func, args))
             if changed:

@@ -119,7 +119,7 @@ class _Builder:
         return self.attributes[id(value)]
 
     def _output(self, leaf: Any, produced: Mapping[int, Any]) -> Any:
-        if id(leaf) in produced and not isinstance(leaf, (bool, int, float)):
+        if id(leaf) in produced and not isinstance(leaf, bool):
             return produced[id(leaf)]
         if isinstance(leaf, torch.Tensor):
             return self._node(leaf, f"constant_{len(self.attributes)}")

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dynajit.source import Source
 
 
@@ -62,7 +64,12 @@ TEXTS: dict[Callable[..., Any], str] = {
     math.trunc: "math.trunc({})", math.sqrt: "math.sqrt({})", math.log: "math.log({})", math.log2: "math.log2({})",
     math.exp: "math.exp({})",
 }  # fmt: skip
-NAMESPACE = {"math": math, "abs": abs, "int": int, "float": float, "round": round, "__builtins__": {}}
+NAMESPACE = {"math": math, "abs": abs, "bool": bool, "int": int, "float": float, "round": round, "__builtins__": {}}
+
+
+def is_number(obj: Any) -> bool:
+    """Whether an object is a number that can be symbolic: of Python, or a scalar of NumPy."""
+    return type(obj) in (int, float) or isinstance(obj, (np.integer, np.floating))
 
 
 def example_of(number: Number) -> Any:

@@ -13,7 +13,18 @@ from dynajit.errors import GraphBreak
 from dynajit.graph import sizes as rules
 from dynajit.guards.guard import Relation
 from dynajit.source import Size
-from dynajit.symbol import Number, OtherCallError, Root, Symbol, apply, example_of, roots_of, text_of, unbacked_in
+from dynajit.symbol import (
+    Number,
+    OtherCallError,
+    Root,
+    Symbol,
+    apply,
+    example_of,
+    is_number,
+    roots_of,
+    text_of,
+    unbacked_in,
+)
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SliceValue, SymbolicNumber
 from dynajit.values.sequence import TupleValue
@@ -96,7 +107,7 @@ def compute(m: Machine, function: Callable[..., Any], *operands: Value) -> Value
         return _known(m, function, operands)  # which breaks the graph where the data decides
     if not isinstance(made, Symbol):
         return Constant(made)
-    if type(made.example) not in (int, float):
+    if not is_number(made.example):
         return _known(m, function, operands)
     arguments = tuple(
         value.node if isinstance(value, SymbolicNumber) else value.value  # type: ignore[attr-defined]

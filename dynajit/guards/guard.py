@@ -39,7 +39,7 @@ class Relation:
     def predicate(self) -> Callable[..., Any]:
         """The check, of the roots' values in order. The text was made by the evaluator from operators and numbers."""
         names = ", ".join(root.name for root in self.roots)
-        made: Callable[..., Any] = eval(f"lambda {names}: ({self.text}) is {self.value}", NAMESPACE)
+        made: Callable[..., Any] = eval(f"lambda {names}: bool({self.text}) is {self.value}", NAMESPACE)
         return made
 
     def holds(self, numbers: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.frame import MissingType
 from dynajit.source import Attr, Call, Known, Source
-from dynajit.symbol import Symbol
+from dynajit.symbol import Symbol, is_number
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.unknown import demand_known
 from dynajit.values.wrap import kind, rule
@@ -182,7 +182,7 @@ def fold(m: Tracer, function: Any, args: Sequence[Value], kwargs: Mapping[str, V
 
 @kind(*PLAIN)
 def wrap_constant(m: Tracer, obj: Any, source: Source) -> Value:
-    if type(obj) in (int, float):
+    if is_number(obj):
         symbolic = m.symbolic_number(obj, source)
         if symbolic is not None:
             return symbolic
@@ -252,6 +252,9 @@ def wrap_typing(m: Tracer, obj: Any, source: Source) -> Value:
 @rule(12, lambda obj: isinstance(obj, np.generic))
 def wrap_numpy_scalar(m: Tracer, obj: np.generic, source: Source) -> Value:
     m.guard(source, "TYPE_IS", type(obj))
+    symbolic = m.symbolic_number(obj, source) if is_number(obj) else None
+    if symbolic is not None:
+        return symbolic
     m.guard(Call(source, np.generic.tobytes), "EQUALS", obj.tobytes())
     return Constant(obj, source=source)
 

@@ -81,6 +81,8 @@ class ClassValue(Value):
             if is_mutable(cls):
                 m.guard(Call(Known(cls), _mro if name == "__mro__" else _bases), "OBJECTS", classes)
             return m.constant(classes)
+        if name == "__subclasses__" and type(cls) is type:
+            return Subclasses(cls)
         if type(cls) is not type and _find(type(cls), name) is not MISSING and name != "__call__":
             meta = _find(type(cls), name)
             if not hasattr(type, name) and not isinstance(meta, types.FunctionType):
@@ -120,6 +122,30 @@ class ClassValue(Value):
 
     def reload(self, emit: Emitter) -> None:
         emit.load_const(self.cls)
+
+
+@dataclass(frozen=True, eq=False)
+class Subclasses(Value):
+    """The bound method `cls.__subclasses__`."""
+
+    cls: type
+
+    kind = "method"
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        found = _subclasses(self.cls)
+        m.guard(Call(Known(self.cls), _subclasses), "OBJECTS", found)
+        return m.constant(list(found))
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load_const(self.cls.__subclasses__)
+
+
+def _subclasses(cls: type) -> tuple[type, ...]:
+    return tuple(type.__subclasses__(cls))
 
 
 def _mro(cls: type) -> tuple[type, ...]:

@@ -230,6 +230,15 @@ def test_export_of_a_module_has_its_parameters():
     assert {id(p) for p in module.parameters()} == {id(p) for p in net.parameters()}
 
 
+def test_numbers_of_an_exported_graph_are_computed():
+    def f(x):
+        return x.sum().item() + 1, x * 2
+
+    module, _ = dynajit.export(f, T(3))
+    again = T(3, seed=4)
+    assert module(again)[0] == f(again)[0]
+
+
 def test_export_refuses_what_a_graph_cannot_do():
     def prints(x):
         print("x")

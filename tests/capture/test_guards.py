@@ -356,3 +356,28 @@ def test_a_symbolic_attribute_that_is_read_twice():
         thing.v = n
         assert torch.equal(f(T(3), thing, {"thing.v": n + 1}), T(3) * n + (n + 1) * T(3) + (n + 1))
     assert entries(f) <= 3
+
+
+def test_subclasses_and_bases_are_guarded():
+    class Base:
+        pass
+
+    class Other:
+        pass
+
+    class First(Base):
+        pass
+
+    def f(x):
+        return x + len(Base.__subclasses__()), First.__mro__[1].__name__, len(First.__bases__)
+
+    compiled = dynajit.compile(f, backend="eager")
+    assert compiled(T(2))[1:] == ("Base", 1)
+
+    class Second(Base):
+        pass
+
+    assert torch.equal(compiled(T(2))[0], T(2) + 2)
+    First.__bases__ = (Other, Base)
+    assert compiled(T(2))[1:] == ("Other", 2)
+    assert Second.__mro__[1] is Base

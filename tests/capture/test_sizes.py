@@ -3,6 +3,7 @@
 import copy
 import operator
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -241,6 +242,15 @@ def test_numbers_from_anywhere():
             config.steps = step + 3
             assert torch.equal(compiled(T(3), {"a": step * 2 + 5}), f(T(3), {"a": step * 2 + 5}))
     assert sum(isinstance(event, events.EntryAdded) for event in seen) == 2
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float32, np.float64, np.uint8])
+def test_numbers_of_numpy(kind):
+    def f(x, n):
+        return x * n, n + 1, n / 2, x + 1 if n > 5 else x
+
+    calls = [(T(3), kind(n)) for n in (2, 3, 4, 7, 8, 2)]
+    across(f, calls, graphs=3)
 
 
 def test_gradients_through_symbolic_sizes():
