@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import linecache
 import os
@@ -10,7 +11,7 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any
@@ -49,11 +50,6 @@ from dynajit.values import ambient
 _COMPILING = threading.RLock()  # tracing switches process-wide settings (the warning filters)
 MAX_RETRIES = 8
 SAMPLES = 12
-_RANDOM = frozenset({"rand", "randn", "randint", "randperm", "dropout", "bernoulli", "multinomial", "normal", "uniform",
-                     "rand_like", "randn_like", "randint_like", "alpha_dropout", "feature_alpha_dropout", "rrelu",
-                     "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax", "fractional_max_pool2d", "exponential",
-                     "scaled_dot_product_attention", "multi_head_attention_forward", "random", "geometric", "cauchy",
-                     "log_normal", "poisson"})  # fmt: skip
 
 
 class BackendFailedError(Exception):
@@ -79,7 +75,7 @@ def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> fram
         if _is_importing():
             return None
     try:
-        with _COMPILING:
+        with _COMPILING, _unhooked():
             return _made_meanwhile(func, args, options) or _compile(func, args, options, program, record)
     except Skip as error:
         _skip(code, record, error.reason.title, error.detail)
@@ -115,6 +111,16 @@ def _may_compile(func: FunctionType, args: tuple[Any, ...], options: Options) ->
             "capture", where, what, 'set_stance("default") compiles it; mark_dynamic makes a size symbolic'
         )
     return True
+
+
+@contextlib.contextmanager
+def _unhooked() -> Iterator[None]:
+    """Hooks on saved tensors (those of checkpointing, too) must not hear of meta tensors."""
+    before = torch._C._autograd._saved_tensors_hooks_set_tracing(True)
+    try:
+        yield
+    finally:
+        torch._C._autograd._saved_tensors_hooks_set_tracing(before)
 
 
 def _is_importing() -> bool:
@@ -413,7 +419,7 @@ def _is_pure(operations: Sequence[fx.Node], random_kept: bool) -> bool:
     for node in operations:
         if node.meta.get("writes") or "out" in node.kwargs:
             return False
-        if metas.name_of(node.target) in _RANDOM and not random_kept:
+        if (node.meta.get("random") or metas.name_of(node.target) in metas.RANDOM) and not random_kept:
             return False
         if node.kwargs.get("training") is True or metas.name_of(node.target) == "batch_norm":
             return False

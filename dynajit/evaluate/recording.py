@@ -94,7 +94,7 @@ def object_input(m: Machine, obj: Any, source: Source) -> Any:
     if found is not None and m.recorder.is_alive(found):
         m.guard(source, "SAME", m.input_sources[found][0])
         return found
-    node = m.recorder.placeholder(source.text, m.origin())
+    node = m.recorder.placeholder(f"{source.text}_object", m.origin())
     m.input_sources[node] = (source, obj)
     m.object_inputs[id(obj)] = node
     return node
@@ -164,7 +164,7 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     exact = metas.is_exact(target, all(value.exact_layout for value in converter.tensors))
     writes = metas.writes_to(target) or metas.versions(converter.tensors) != before
     writes = writes or (before is None and name not in metas.RETURN_THEMSELVES)
-    node.meta["writes"] = writes and _shows(m, converter.tensors, before)
+    node.meta["writes"] = writes and target != "requires_grad_" and _shows(m, converter.tensors, before)
     risky = may_fail(target, converter.tensors, args) or (other is not None and other.may_fail)
     _keep_errors_apart(m, node, node.meta["writes"], risky)
     if other is not None:

@@ -54,6 +54,12 @@ linear layer_norm rms_norm embedding cat stack zeros ones empty full arange lins
 scalar_tensor tril triu one_hot new_zeros new_ones new_full new_empty addmm baddbmm outer dot mv index_select gather
 repeat masked_fill_ getattr Parameter Variable roll flip mse_loss l1_loss
 """.split()
+# Functions that draw random numbers, or may.
+RANDOM = frozenset({"rand", "randn", "randint", "randperm", "dropout", "bernoulli", "multinomial", "normal", "uniform",
+                     "rand_like", "randn_like", "randint_like", "alpha_dropout", "feature_alpha_dropout", "rrelu",
+                     "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax", "fractional_max_pool2d", "exponential",
+                     "scaled_dot_product_attention", "multi_head_attention_forward", "random", "geometric", "cauchy",
+                     "log_normal", "poisson"})  # fmt: skip
 EXACT_LAYOUT = frozenset([*_POINTWISE, *_VIEWS, *_REST])
 
 

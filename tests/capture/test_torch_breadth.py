@@ -1,6 +1,10 @@
 """What PyTorch offers beyond operations: where it is not captured, a break leaves the result right."""
 
+import copy
+import functools
+
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 from programs import T, program
@@ -8,6 +12,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
+
+import dynajit
 
 ANY = {"graphs": tuple(range(9))}
 
@@ -48,8 +54,64 @@ def a_hook_on_a_tensor(w):
     return w.grad
 
 
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drop = nn.Linear(4, 4), nn.Dropout(0.5)
+
+    def forward(self, x, scale=1.0):
+        return self.drop(torch.relu(self.layer(x))) * scale + x, None
+
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Block(), Block()
+
+    def part(self, x):
+        return self.first(x)[0]
+
+    def forward(self, x):
+        x = checkpoint(self.part, x, use_reentrant=False)
+        x, _ = checkpoint(self.second, x, 2.0, use_reentrant=False)
+        return checkpoint(functools.partial(self.second, scale=3.0), x, use_reentrant=False)
+
+
+def checkpointed_model():
+    torch.manual_seed(0)
+    return Checkpointed(), T(3, 4, grad=True)
+
+
+@program(make=checkpointed_model)
+def checkpointed(net, x):
+    return net(x)
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_gradients_of_checkpointed(backend):
+    net, _ = checkpointed_model()
+    eager = copy.deepcopy(net)
+    dynajit.compile(net, backend=backend)
+    for _ in range(2):
+        for model in (net, eager):
+            torch.manual_seed(3)
+            model(T(3, 4))[0].sum().backward()
+    for a, b in zip(net.parameters(), eager.parameters(), strict=True):
+        assert torch.equal(a.grad, b.grad)
+    dynajit.reset()
+
+
+def plain(x):
+    return torch.sin(x) * 2
+
+
+@program(T(4, grad=True))
+def a_function_is_checkpointed(w):
+    return checkpoint(plain, w, use_reentrant=False).sum()
+
+
 @program(T(4, grad=True), graphs=2, breaks="DJ-B002")
-def checkpointed(w):
+def a_nested_function_is_checkpointed(w):
     return checkpoint(lambda x: torch.sin(x) * 2, w, use_reentrant=False).sum()
 
 

@@ -2,6 +2,7 @@
 
 from dynajit.evaluate.builtins import (
     autograd,
+    checkpointing,
     checks,
     containers,
     copying,
@@ -17,6 +18,7 @@ from dynajit.evaluate.builtins import (
 
 __all__ = [
     "autograd",
+    "checkpointing",
     "checks",
     "containers",
     "copying",

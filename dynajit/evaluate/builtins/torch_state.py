@@ -10,7 +10,6 @@ import torch._jit_internal
 import torch.fx._symbolic_trace
 import torch.onnx
 import torch.overrides
-import torch.utils.checkpoint
 
 from dynajit import markers, reasons
 from dynajit.errors import GraphBreak
@@ -103,11 +102,6 @@ for _function in (torch.device, torch.finfo, torch.iinfo, torch.promote_types, t
 def get_device_module(m: Machine, device: Value | None = None) -> Value:
     found = torch.get_device_module(None if device is None else plain(m, device))
     return m.realize(m.wrap(found, Known(found)))
-
-
-@builtin(torch.utils.checkpoint.checkpoint)
-def refuse_checkpoint(m: Machine, *args: Value, **kwargs: Value) -> Value:
-    raise GraphBreak(reasons.OPAQUE_CALL, "torch.utils.checkpoint")
 
 
 @builtin(markers.graph_break)
