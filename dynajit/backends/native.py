@@ -116,6 +116,8 @@ def _wants_gradients(gm: GraphModule, example_inputs: Sequence[Any]) -> bool:
 def _pays(form: Trained, kernels: Sequence[KernelInfo]) -> bool:
     """Is what is saved, calls of operations and passes over memory, more than what autograd's call of us costs?"""
     launched = [kernel for kernel in kernels if kernel.launched]
+    if not any(kernel.name.startswith("backward") for kernel in launched):
+        return False
     calls = sum(len(kernel.ops) for kernel in launched) - len(launched)
     passes = sum(kernel.reads + kernel.writes for kernel in launched) / BYTES_A_US
     return CALL_US * calls + passes > FUNCTION_US + len(form.halves.saved) + len(form.made.inputs) / 2

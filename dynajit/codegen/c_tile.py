@@ -178,7 +178,8 @@ class Tiles:
         operands, dtype = self.operands(stmt), self._operand_dtype(stmt)
         if stmt.op == "cast":
             return self._cast(stmt.dtype, operands[0], dtype)
-        template = INLINED[stmt.op] if self.is_inlined(stmt) else expression(stmt.op, dtype)
+        inlined = f"{stmt.op} inline" if stmt.arg == "inline" else stmt.op
+        template = INLINED[inlined] if self.is_inlined(stmt) else expression(stmt.op, dtype)
         if template is None:
             raise NoSpelling(f"C has no {stmt.op} of {dtype}")
         self.need_in(template)

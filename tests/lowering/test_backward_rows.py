@@ -11,7 +11,7 @@ F64, BF16 = torch.float64, torch.bfloat16
 A, G = t(7, 33), t(7, 33, seed=1)
 WIDE = (t(3, 300), t(3, 300, seed=1))
 KINDS = [(A, G), WIDE, *((t(3, 30, dtype=d), t(3, 30, dtype=d, seed=1)) for d in (F64, BF16, torch.float16))]
-STAT, N = t(5, 1, low=0.1), t(40)
+GELU = {torch.float32: 4e-6, F64: 1e-13, BF16: 1.6e-2, torch.float16: 2e-3}
 
 
 def _pairs(op: object, *rest: object, **more: object) -> list[Row]:
@@ -27,7 +27,7 @@ ROWS = [
     *_pairs(aten.silu_backward),
     *_pairs(aten.gelu_backward, approximate="tanh"),
     *(
-        row(aten.gelu_backward, g, x, approximate="none", exact=False, tolerance=None if x.dtype == F64 else 2e-2)
+        row(aten.gelu_backward, g, x, approximate="none", exact=False, skip="special", tolerance=GELU[x.dtype])
         for x, g in KINDS
     ),
     row(aten.mse_loss_backward, G, A, WIDE[0].reshape(-1)[:231].reshape(7, 33), 0),

@@ -28,13 +28,20 @@ def _target(x: Value, target: Value, ignore_index: int) -> tuple[Value, Value]:
     return op("eq", position, classes), counts
 
 
+def _pick(here: Value, x: Value) -> Value:
+    """The one element of each row. What a row has in common is subtracted from that element alone."""
+    if x.op == "sub" and x.srcs[1].shape[1:] == (1,):
+        return op("sub", _pick(here, x.srcs[0]), x.srcs[1])
+    return reduce("max", op("where", here, x, const(-math.inf, x.dtype)), (1,), True)
+
+
 @lowering(aten.nll_loss_forward.default)
 def nll_loss(x: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int) -> tuple[Value, Value]:
     if weight is not None:
         raise Unsupported("weights of classes")
     here, counts = _target(x, target, ignore_index)
     wide = cast(x, opmath(x.dtype))
-    picked = reduce("max", op("where", here, wide, const(-math.inf, wide.dtype)), (1,), True)
+    picked = _pick(here, wide)
     losses = op("where", counts, op("neg", picked), const(0.0, wide.dtype))
     if reduction == NONE:
         return cast(Value("reshape", (losses,), target.shape, losses.dtype), x.dtype), const(0.0, x.dtype)
