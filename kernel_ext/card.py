@@ -45,6 +45,9 @@ class Card:
     def report(self) -> None:
         """The report as of now."""
         target = self.target
+        if target.is_deferred:
+            self.line("waiting for its first call")
+            return
         found = target.fresh_report()
         if found.status == "waiting":
             self.line(target.inlined or "waiting for its first call")

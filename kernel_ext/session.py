@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from kernel_ext import current, late
+from kernel_ext import current, deferred, late
 from kernel_ext.arguments import CellOptions, UsageFault, parse
 from kernel_ext.card import Card, Passing
 from kernel_ext.cells import Cell, Cells
@@ -53,6 +53,7 @@ class Session:
         self.targets: dict[str, Target] = {}
         self.now: Run | None = None
         self.passing: Passing | None = None
+        self.deferred: list[tuple[Any, CellOptions]] = []
         self.is_on = True
         self.switched: dict[str, Any] = {}
         self.magics = Compile(shell, self)
@@ -111,7 +112,21 @@ class Session:
             self._listening = True
             self._undo.append(late.events().subscribe(self.hear))
             self._put(late.errors().PLACES, self.cells.place)
+        self._settle(found)
         return found
+
+    def _settle(self, dynajit: Any) -> None:
+        """Compile what was only noted before, and give it its name."""
+        pending, self.deferred = self.deferred, []
+        for stand_in, options in pending:
+            made = dynajit.compile(stand_in.__wrapped__, **options.compiler())
+            stand_in.__deferred__.append(made)
+            for target in self.targets.values():
+                if target.made is stand_in:
+                    target.made = made
+            for name, value in tuple(self.shell.user_ns.items()):
+                if value is stand_in:
+                    self.shell.user_ns[name] = made
 
     # ---- a cell ----
 
@@ -164,6 +179,10 @@ class Session:
         return value
 
     def _compile(self, run: Run, value: Any) -> Any:
+        if isinstance(value, FunctionType) and deferred.is_needed():
+            made = deferred.stand_in(value, self.compiler)
+            self.deferred.append((made, run.options))
+            return made
         dynajit = self.compiler()
         if (
             run.options.force
@@ -229,6 +248,7 @@ class Session:
             print(f"%%compile: --warm {text} failed: {type(error).__name__}: {error}")
 
     def _bind(self, run: Run) -> None:
+        self.compiler()
         reports = [target.report or target.fresh_report() for target in run.targets.values()]
         self.shell.user_ns[run.options.out] = reports[0] if len(reports) == 1 else reports
 
@@ -296,9 +316,9 @@ class Session:
     def _show(self, target: Target) -> None:
         heard = target.heard
         with self._lock:
-            if target.card is None:
+            if target.card is None and not target.is_deferred:
                 target.fresh_report()
-            else:
+            elif target.card is not None:
                 target.card.report()
         target.shown = heard
         self._note_inlined(target)

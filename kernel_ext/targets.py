@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from kernel_ext import late
+from kernel_ext import deferred, late
 from kernel_ext.arguments import CellOptions
 from kernel_ext.cells import Cell
 
@@ -51,6 +51,11 @@ class Target:
         return self.report
 
     @property
+    def is_deferred(self) -> bool:
+        """Whether the compiler has not seen it yet; it need not be loaded to say so."""
+        return deferred.is_open(self.made)
+
+    @property
     def is_waiting(self) -> bool:
         return self.report is None or self.report.status == "waiting"
 
@@ -74,6 +79,9 @@ def is_compiled(value: Any) -> bool:
     """Whether a value is something that dynajit compiled, or a module with a compiled forward."""
     if late.is_module(value) or late.is_module_class(value):
         value = getattr(value, "forward", None)
+    if deferred.is_open(value):
+        return True
     value = getattr(value, "__func__", value)
+    value = (getattr(value, "__deferred__", None) or [value])[0]
     value = getattr(value, "__compiled__", value)  # its first call is still to be checked
     return type(value).__name__ == "Dispatcher" and type(value).__module__.startswith("dynajit")

@@ -458,6 +458,38 @@ def test_loading_is_quick_and_silent() -> None:
     assert float(done.stderr) < 0.3
 
 
+def test_an_armed_card_needs_no_torch() -> None:
+    program = (
+        "import sys, time\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "from traitlets.config import Config\n"
+        "c = Config(); c.HistoryManager.enabled = False; c.Compile.preload = False\n"
+        "shell = InteractiveShell.instance(config=c)\n"
+        "def run(cell):\n"
+        "    result = shell.run_cell(cell, store_history=True)\n"
+        "    assert result.success\n"
+        "    return result.result\n"
+        "run('%load_ext kernel_ext')\n"
+        "started = time.perf_counter()\n"
+        "run('%%compile\\ndef h(x):\\n    return x * 2\\ndef f(x):\\n    return h(x) + 1\\nalias = f')\n"
+        "took = time.perf_counter() - started\n"
+        "assert 'torch' not in sys.modules and 'dynajit' not in sys.modules\n"
+        "run('x = 1')\n"
+        "assert 'torch' not in sys.modules\n"
+        "run('import torch')\n"
+        "assert run('f(torch.ones(2)).tolist()') == [3.0, 3.0]\n"
+        "assert type(run('f')).__name__ == type(run('h')).__name__ == 'Dispatcher'\n"
+        "assert run('alias(torch.ones(2)).tolist()') == [3.0, 3.0]\n"
+        "import dynajit\n"
+        "assert dynajit.report(run('f')).headline().startswith('f: 1 graph · 0 breaks · 2 ops')\n"
+        "print(took, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "f: waiting for its first call" in done.stdout
+    assert float(done.stderr) < 0.05 + 0.1  # 50 ms on a machine with nothing else to do
+
+
 def test_preloading_ends_with_the_process() -> None:
     program = (
         "import sys, threading\n"
