@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from dynajit import content, frame, summary, tracebacks
+from dynajit.building import observe_frames
 from dynajit.caching.store import Store, default_root
-from dynajit.compile import observe_frames, on_miss
+from dynajit.compile import on_miss
 from dynajit.errors import OptionError
 from dynajit.exporting import Exported
 from dynajit.exporting import export as _export

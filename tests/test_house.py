@@ -32,7 +32,7 @@ LAYERS = [  # a module may import from the lines above its own; names on one lin
     "rewrite backends",
     "report",
     "records",
-    "content",
+    "content building misses",
     "compile",
     "summary exporting",
     "api",

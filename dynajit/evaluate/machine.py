@@ -14,12 +14,11 @@ import torch
 from dynajit import reasons
 from dynajit.bytecode import Instr, python
 from dynajit.errors import GraphBreak, Raised, Skip
-from dynajit.evaluate import calls, inlining, iteration, operators, polyfills, recording, sizes
+from dynajit.evaluate import calls, chains, inlining, iteration, operators, polyfills, recording, sizes
 from dynajit.evaluate.op import OPS
 from dynajit.evaluate.plan import Plan
 from dynajit.evaluate.program import program_of
 from dynajit.evaluate.protection import protects
-from dynajit.evaluate.skip import is_library
 from dynajit.evaluate.state import Frame, Mark
 from dynajit.evaluate.unsupported import UNSUPPORTED
 from dynajit.frame import MissingType
@@ -27,7 +26,7 @@ from dynajit.graph.recorder import Origin, Recorder
 from dynajit.guards.guard import Guard
 from dynajit.source import FreeCell, Globals, Item, Known, Local, Source
 from dynajit.symbol import Root, Symbol
-from dynajit.trace import CONTINUATION, Broke, Link, Returned, Trace
+from dynajit.trace import Broke, Returned, Trace
 from dynajit.values import ambient
 from dynajit.values.base import NULL, Handle, Lazy, Value
 from dynajit.values.builtin import NamespaceValue
@@ -41,7 +40,6 @@ from dynajit.values.tensor import TensorValue
 from dynajit.values.wrap import wrap
 
 MAX_DEPTH = 60
-MAX_CHAIN = 8  # frames that a break may go on in
 PATIENCE = 30_000  # instructions without a tensor operation before a frame is left to Python
 
 
@@ -171,9 +169,9 @@ class Machine:
         assert mark is not None
         instr = frame.program.body[mark.at]
         assert isinstance(instr, Instr)
-        frames = self._chain(mark, error)
-        if frames:
-            return self._break_inside(frames, error)
+        inside = chains.break_inside(self, mark, error) if self.chains else None
+        if inside is not None:
+            return inside
         if mark.handled and self._calm is None:
             raise Skip(error.reason, error.detail)  # an exception that was raised before this frame took over
         if self._calm is not None and (mark.handled or instr.op == "RERAISE"):
@@ -182,7 +180,7 @@ class Machine:
             instr = frame.program.body[mark.at]
             assert isinstance(instr, Instr)
         again = error.needs is not None and error.needs in self.recorder.nodes[: mark.nodes]
-        self._go_back(mark.heap, mark.nodes, mark.guards, mark.grad_mode)
+        self.go_back(mark.heap, mark.nodes, mark.guards, mark.grad_mode)
         local = frame.locals if mark.locals is None else mark.locals
         cells = {name: cell for name, cell in frame.cells.items() if name not in frame.program.code.freevars}
         return Broke(
@@ -190,7 +188,7 @@ class Machine:
             position=instr.position, where=error.where, again=again,
         )  # fmt: skip
 
-    def _go_back(self, heap: int, nodes: int, guards: int, grad_mode: bool) -> None:
+    def go_back(self, heap: int, nodes: int, guards: int, grad_mode: bool) -> None:
         """Undo everything since these lengths."""
         self.heap.roll_back(heap)
         self.recorder.roll_back(nodes)
@@ -199,42 +197,6 @@ class Machine:
         del self.guards[guards:]
         if torch.is_grad_enabled() != grad_mode:
             torch._C._set_grad_enabled(grad_mode)
-
-    def _chain(self, mark: Mark, error: GraphBreak) -> list[Frame]:
-        """Root and inlined frames, outermost first, if they can be gone on with where the graph broke.
-
-        That is worth it when something was captured inside.
-        """
-        frames = error.frames[::-1]
-        if not self.chains or not 2 <= len(frames) <= MAX_CHAIN or frames[-1].mark[1] <= mark.nodes:
-            return []
-        for frame in frames:
-            if not frame.direct or frame.generator or frame.handled or frame.instr.op == "RERAISE":
-                return []
-            if frame is not frames[0] and is_library(frame.program.original):
-                return []
-        calls_ = all(frame.instr.op in ("CALL", "CALL_FUNCTION_EX") for frame in frames[:-1])
-        return frames if calls_ else []
-
-    def _break_inside(self, frames: list[Frame], error: GraphBreak) -> Broke:
-        """The call in the root frame goes on inside."""
-        self._go_back(*frames[-1].mark)
-        root, *inlined = frames
-        links = [self._link(frame, frame is inlined[-1]) for frame in inlined]
-        whole = self._link(root, innermost=False)
-        return Broke(
-            at=whole.at, stack=whole.stack, locals=whole.locals, reason=error.reason, detail=error.detail,
-            position=root.instr.position, where=error.where, chain=tuple(links),
-        )  # fmt: skip
-
-    def _link(self, frame: Frame, innermost: bool) -> Link:
-        freevars = frame.program.code.freevars
-        cells = {name: self.realize(cell) for name, cell in zip(freevars, frame.callee.closure, strict=False)}
-        stack = tuple(frame.stack) if innermost else _calling_continuation(frame)
-        names = {**frame.locals, **cells, **frame.cells}
-        if not frame.callee.closure:  # the root frame
-            names = {name: value for name, value in names.items() if name not in freevars}
-        return Link(frame.program, frame.at, stack, names, frame.callee)
 
     def run_frame(self, frame: Frame) -> Value:
         """The value that the frame returns, or (with `frame.yielded`) yields."""
@@ -566,18 +528,6 @@ class Machine:
         """The builtins that the root function sees (its `__builtins__`)."""
         namespace = self.function.__globals__.get("__builtins__", builtins)
         return namespace if isinstance(namespace, dict) else vars(namespace)
-
-
-def _calling_continuation(frame: Frame) -> tuple[Value, ...]:
-    """The stack before the call instruction at hand, if it called what goes on inside."""
-    instr = frame.instr
-    count = OPS[instr.op].pops(instr)
-    callee: tuple[Value, ...] = (NULL, CONTINUATION) if python.null_first else (CONTINUATION, NULL)
-    if instr.op == "CALL":
-        rest: tuple[Value, ...] = (Constant(None),) * (count - 2)
-    else:
-        rest = (Constant(()), Constant({}))[: count - 2]
-    return (*frame.stack[: len(frame.stack) - count], *callee, *rest)
 
 
 _PROLOGUE = frozenset({"RESUME", "MAKE_CELL", "COPY_FREE_VARS", "RETURN_GENERATOR"})
