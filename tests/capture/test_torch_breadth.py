@@ -110,15 +110,29 @@ def a_function_is_checkpointed(w):
     return checkpoint(plain, w, use_reentrant=False).sum()
 
 
-@program(T(4, grad=True), graphs=2, breaks="DJ-B002")
-def a_nested_function_is_checkpointed(w):
-    return checkpoint(lambda x: torch.sin(x) * 2, w, use_reentrant=False).sum()
+@program(T(4, grad=True), T(4))
+def a_nested_function_is_checkpointed(w, x):
+    y, factor = x + 1, 2.0
+    return checkpoint(lambda z: torch.sin(z) * factor + y, w, use_reentrant=False).sum()
 
 
-@program(T(4, grad=True), graphs=2, breaks="DJ-B002 DJ-D005 DJ-D005")
+@program(T(4, grad=True), graphs=(1, 2), breaks="DJ-D005 DJ-D005")
 def checkpointed_and_gone_back_through(w):
     checkpoint(lambda x: torch.sin(x) * 2, w, use_reentrant=False).sum().backward()
     return w.grad
+
+
+NOTED = []
+
+
+def noting(x):
+    NOTED.append(x.shape)
+    return x * 2
+
+
+@program(T(4, grad=True), graphs=(2, 3), breaks="DJ-B002")
+def a_function_with_side_effects_is_checkpointed(w):
+    return checkpoint(noting, w, use_reentrant=False).sum(), len(NOTED)
 
 
 # ---- operators of the user ----
@@ -234,6 +248,42 @@ def types_of_tensors(x):
 
 
 # ---- functional transforms ----
-@program(T(4), **ANY, breaks="DJ-B004 DJ-B002")
+@program(T(4, 4))
 def a_gradient_of_a_function(x):
+    return torch.func.grad(lambda y: (y * y).sum())(x) * 2
+
+
+@program(T(4, 4), T(4))
+def a_function_is_mapped(x, w):
+    return torch.vmap(lambda a, b: (a @ b, a + 1), in_dims=(0, None), out_dims=0)(x, w)
+
+
+@program(T(4, 4))
+def a_gradient_for_each_sample(x):
+    w = x[0] * 2
+
+    def loss(parameters, sample):
+        return ((parameters * sample).sum() - 1) ** 2
+
+    return torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(w, x)
+
+
+@program(T(4))
+def derivatives(x):
+    second = torch.func.hessian(lambda y: (y**3).sum())(x)
+    return torch.func.jacrev(lambda y: y * y)(x), torch.func.jacfwd(torch.sin)(x), second
+
+
+@program(T(4), graphs=(1, 2), breaks="DJ-D006")
+def a_value_and_its_gradient(x):
+    return torch.func.grad_and_value(lambda y: (y * x).sum())(x), torch.func.vmap(torch.sin, 0, 1)(x[None]).stride()
+
+
+@program(T(4, grad=True), graphs=(0, 1), breaks="DJ-D005")
+def a_gradient_that_may_require_gradients(x):
     return torch.func.grad(lambda y: (y * y).sum())(x)
+
+
+@program(T(4, 4))
+def a_transform_that_raises(x):
+    return torch.vmap(lambda y: y * torch.rand(4))(x)

@@ -14,6 +14,7 @@ from dynajit.evaluate.builtins import (
     strings,
     torch_objects,
     torch_state,
+    transforms,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "strings",
     "torch_objects",
     "torch_state",
+    "transforms",
 ]
