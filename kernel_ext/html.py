@@ -105,15 +105,16 @@ def muted(text: str) -> str:
 
 
 def badge(text: str, tint: str = "rgba(139,148,158,.2)") -> str:
-    return span(esc(text), f"background:{tint};border-radius:8px;padding:1px 7px;margin-left:6px;font-size:90%")
+    return span(esc(text), f"background:{tint};border-radius:8px;padding:1px 7px;margin-left:6px;font-size:90%;white-space:nowrap")
 
 
 def table(caption: str, heads: list[str], rows: Sequence[tuple[Mapping[str, object], list[str]]]) -> str:
     """Cells are HTML. Every style that JupyterLab gives to tables is countered inline."""
+    top, clear = ";vertical-align:top", "background:transparent"
     cell = "text-align:left;padding:2px 14px 2px 0;border:0"
     head = "".join(tag("th", esc(text), cell + ";opacity:.8", {"scope": "col"}) for text in heads)
     body = "".join(
-        tag("tr", "".join(tag("td", text, cell) for text in cells), "background:transparent", attributes)
+        tag("tr", "".join(tag("td", text, cell + top * (not i)) for i, text in enumerate(cells)), clear, attributes)
         for attributes, cells in rows
     )
     return (

@@ -128,7 +128,7 @@ function mount(root, data, hooks) {
   };
   const reveal = (el) => {  // bring what is linked into view in the other panels, without moving the page
     for (const fold of all(".dj-kernel.dj-lit > details, .dj-kernel:has(.dj-lit) > details")) if (!fold.contains(el)) fold.open = true;
-    for (const list of all(".dj-rows, .dj-scroll, .dj-panel")) {
+    for (const list of all(".dj-rows, .dj-scroll, .dj-panel").reverse()) {  // from the inside out
       const other = !list.contains(el) && list.querySelector(".dj-item.dj-lit, .dj-node.dj-lit");
       if (!other) continue;
       const a = list.getBoundingClientRect(), b = other.getBoundingClientRect();

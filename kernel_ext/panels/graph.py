@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_BOXES = 14
 """Of all pictures of a card together; alive, every box is there."""
+MOST_GRAPHS = 24
 MOST_TEXT = 60_000
 SHORT_TEXT = 600
 
@@ -35,11 +36,11 @@ def graph(report: Report) -> str:
         if shape in drawn:
             parts.append(_again(info, drawn[shape]))
             continue
-        if left < 1:
-            parts.append(div(f"… and {len(report.graphs) - len(parts)} more graphs", "padding:4px 0"))
+        if len(drawn) == MOST_GRAPHS:
+            parts.append(div(f"… and {len(report.graphs) - len(parts)} more graphs: %compile graph prints all"))
             break
         drawn[shape] = info.index
-        text, used = _one(report, info, max(left, 6))
+        text, used = _one(report, info, left)
         left -= used
         parts.append(text)
     return "".join(parts)
@@ -58,14 +59,16 @@ def _title(info: GraphInfo) -> str:
 
 
 def _one(report: Report, info: GraphInfo, most: int) -> tuple[str, int]:
-    level, boxes = groups(report, info, most)
+    level, boxes = groups(report, info, max(most, 1))
     shown = boxes[:most]
     title = _title(info)
     said = f"{LEVELS[level]} · the first {most} of {len(boxes)} boxes" if len(boxes) > most else LEVELS[level]
-    picture = data_uri(draw(shown, title))
-    alt = f"Picture of graph {info.index}: " + ", then ".join(box.title for box in shown[:8] if not box.is_input)
-    image = f'<img class="dj-pic" alt="{esc(alt)}" src="{picture}" style="max-width:none;display:block;margin:0">'
-    still = div(said, "opacity:.8;padding:2px 0") + div(image, "overflow:auto;max-height:520px")
+    alt = f"Picture of graph {info.index}: " + ", then ".join(box.title for box in boxes[:8] if not box.is_input)
+    image = ""
+    if shown:
+        picture = data_uri(draw(shown, title))
+        image = f'<img class="dj-pic" alt="{esc(alt)}" src="{picture}" style="max-width:none;display:block;margin:0">'
+    still = div(said if shown else alt, "opacity:.8;padding:2px 0") + div(image, "overflow:auto;max-height:520px")
     code = info.code.strip("\n")
     text = fold("as Python", later(_code(code, SHORT_TEXT), _code(code, MOST_TEXT)))
     head = div(esc(title), "padding:4px 0;font-weight:600")

@@ -17,7 +17,7 @@ from kernel_ext.units import duration
 if TYPE_CHECKING:
     from dynajit.report import GuardInfo, Report
 
-MOST, SHORT = 150, 4
+MOST, SHORT = 120, 3
 """Rows of each of the two tables, alive and where no script runs."""
 _DATA = frozenset({"TENSOR", "EQUALS", "SAME", "NOT_SAME", "NO_OVERLAP", "SIZE", "RELATION", "STATE"})
 """Guards on what a call brings along; the others watch that the program itself stays the same."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SHORT = 2_500
 """Characters of kernel text in a card where no script runs."""
-BUDGET = 50_000
+BUDGET = 45_000
 """Characters of kernel text in a live card; of the kernels beyond it, the names."""
 FEW = 4
 """Kernels that have an entry of their own where no script runs."""
@@ -82,7 +82,7 @@ def _side(kernel: KernelReport) -> str:
     text = f"{html.MONO};white-space:pre;overflow:auto;max-height:420px;line-height:1.45;font-size:92%"
     rows = div(_rows(kernel), text, class_="dj-rows dj-code", title=f"{language} text of {kernel.name}",
                data_lang=kernel.language)  # fmt: skip
-    return div(div("".join(facts), "padding:3px 0") + rows, "flex:1 1 340px;min-width:0")
+    return div(div(" ".join(facts), "padding:3px 0;line-height:1.6") + rows, "flex:1 1 340px;min-width:0")
 
 
 def _facts(kernel: KernelReport) -> list[tuple[str, str]]:

@@ -50,6 +50,7 @@ class _Rows:
         self.origins = _origins(report)
         self.kernels = kernels_by_line(report)
         self.shares = shares_by_line(report)
+        self.widest = max(map(len, map(_few, self.kernels.values())), default=0) + 1
 
     def row(self, line: Line, links: bool) -> str:
         """links: with what the script needs."""
@@ -73,10 +74,13 @@ class _Rows:
     def _tail(self, number: int, kernels: list[str]) -> str:
         """What stands behind the code: kernels, their share of the time, places of inlined text."""
         share = self.shares.get(number)
-        text = " ".join(kernels[:3] + (["…"] if len(kernels) > 3 else []))
-        text = f"  {text:<9}{f'{100 * share:>3.0f}%' if share else '':>4}"
+        text = f"  {_few(kernels):<{self.widest}}{f'{100 * share:>3.0f}%' if share else '':>4}"
         origins = self.origins.get(number, [])
         return f"{text}  from {', '.join(origins)}" if origins else text.rstrip()
+
+
+def _few(kernels: list[str]) -> str:
+    return " ".join(kernels[:3] + (["…"] if len(kernels) > 3 else []))
 
 
 def _where(report: Report, line: Line) -> str:

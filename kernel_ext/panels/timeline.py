@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kernel_ext import html
@@ -63,8 +64,13 @@ def _bar(stage: Stage, longest: float) -> str:
     colour = f"rgba({_BARS.get(stage.name, '139,148,158')},.75)"
     style = f"display:inline-block;width:{width:.0f}px;height:.8em;background:{colour};border-radius:2px"
     bar = span(span("", style), f"display:inline-block;width:{WIDTH + 12}px")
-    hit = _HIT if stage.cache_hit else span(esc(stage.detail), "opacity:.8")
+    hit = _HIT if stage.cache_hit else span(esc(_one(stage.detail)), "opacity:.8")
     return div(f"  {esc(stage.name):<10}{duration(stage.seconds):>9}  {bar}{hit}")
+
+
+def _one(text: str) -> str:
+    """`1 lines` is one line."""
+    return re.sub(r"^1 (\w+)s$", r"1 \1", text)
 
 
 def _bytecode(entry: EntryInfo) -> str:
