@@ -105,7 +105,10 @@ def muted(text: str) -> str:
 
 
 def badge(text: str, tint: str = "rgba(139,148,158,.2)") -> str:
-    return span(esc(text), f"background:{tint};border-radius:8px;padding:1px 7px;margin-left:6px;font-size:90%;white-space:nowrap")
+    return span(
+        esc(text),
+        f"background:{tint};border-radius:8px;padding:1px 7px;margin-left:6px;font-size:90%;white-space:nowrap",
+    )
 
 
 def table(caption: str, heads: list[str], rows: Sequence[tuple[Mapping[str, object], list[str]]]) -> str:
