@@ -29,20 +29,22 @@ INLINE void sum_start_{suffix}(struct sum_{suffix} *s, long n) {{
 /* blocks are whole rows of lanes, but for the last */
 static void sum_block_{suffix}(struct sum_{suffix} *s, long m, const {type_} *v) {{
   enum {{ width = {wide} }};
-  {type_} lane[width];
+  const long mask = (1L << s->power) - 1;
   long j = 0;
-  for (int k = 0; k < width; k++) lane[k] = s->level[0][k];
-  for (; j + width <= m && s->row < s->rows; j += width) {{
-    for (int k = 0; k < width; k++) lane[k] += v[j + k];
-    s->row++;
-    if (s->row & ((1L << s->power) - 1)) continue;
-    for (int l = 1; l < 4; l++) {{
-      {type_} *const from = l == 1 ? lane : s->level[l - 1];
-      for (int k = 0; k < width; k++) s->level[l][k] += from[k], from[k] = 0;
-      if (s->row & (((1L << s->power) - 1) << (l * s->power))) break;
+  while (j + width <= m && s->row < s->rows) {{
+    {type_} lane[width];
+    long last = s->row + (m - j) / width;
+    last = last < (s->row | mask) + 1 ? last : (s->row | mask) + 1;
+    last = last < s->rows ? last : s->rows;
+    for (int k = 0; k < width; k++) lane[k] = s->level[0][k];
+    for (; s->row < last; s->row++, j += width)
+      for (int k = 0; k < width; k++) lane[k] += v[j + k];
+    for (int k = 0; k < width; k++) s->level[0][k] = lane[k];
+    for (int l = 1; l < 4 && !(s->row & mask); l++) {{
+      for (int k = 0; k < width; k++) s->level[l][k] += s->level[l - 1][k], s->level[l - 1][k] = 0;
+      if (s->row & (mask << (l * s->power))) break;
     }}
   }}
-  for (int k = 0; k < width; k++) s->level[0][k] = lane[k];
   for (int k = 0; j + k < m; k++) s->rest[k] = v[j + k];
 }}
 static {type_} sum_end_{suffix}(const struct sum_{suffix} *s) {{

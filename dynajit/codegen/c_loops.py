@@ -180,7 +180,7 @@ def _row_pass(tiles: Tiles, passes: Passes, step: int, index: dict[int, str], ar
     full = passes.stores(step, True)
     if not reduces and not full:
         return
-    cascades = {s.serial: SUFFIX[s.dtype] for s in reduces if _is_float_sum(s)}
+    cascades = {s.serial: SUFFIX[s.dtype] for s in reduces if _is_any_sum(s)}
     for stmt in reduces:
         name = tiles.names[stmt.serial]
         if stmt.serial in cascades:
@@ -213,10 +213,6 @@ def _row_pass(tiles: Tiles, passes: Passes, step: int, index: dict[int, str], ar
             tiles.known[stmt.serial] = name
         else:
             _reduced_value(tiles, stmt, name)
-
-
-def _is_float_sum(stmt: Stmt) -> bool:
-    return stmt.arg == "sum" and stmt.dtype in SUFFIX and stmt.dtype.is_floating_point and not any(stmt.literal)
 
 
 def _block_reduce(
@@ -427,4 +423,4 @@ def _start_columns(tiles: Tiles, stmt: Stmt, eager: str | None, loop: int) -> No
 
 
 def _is_any_sum(stmt: Stmt) -> bool:
-    return stmt.arg in ("sum", "total") and stmt.dtype in SUFFIX and stmt.dtype.is_floating_point
+    return stmt.arg in ("sum", "total") and stmt.dtype.is_floating_point and not any(stmt.literal)

@@ -27,7 +27,9 @@ void k0_mul_softmax(void *const *p, const long *z, const union number *s)
       softmax = max_(softmax, max_f32(m, mul_b));
     }
     // line 3: softmax = ...
-    double softmax4 = 0;
+    float softmax4 = 0;
+    struct sum_f32 softmax4_sum;
+    sum_start_f32(&softmax4_sum, n1);
     for (long start = 0, m; start < n1; start += m) {
       m = n1 - start < 512 ? n1 - start : 512;
       const float *const x_at = x + r * x_0 + start;
@@ -44,10 +46,10 @@ void k0_mul_softmax(void *const *p, const long *z, const union number *s)
       }
       // line 3: softmax = ...
       exp_sleef_f32(m, softmax2_b, softmax3_at);
-      softmax4 = softmax4 + sum_f32(m, softmax3_at);
+      sum_block_f32(&softmax4_sum, m, softmax3_at);
     }
     // line 3: softmax = ...
-    const float softmax4_r = (float)softmax4;
+    softmax4 = softmax4 + sum_end_f32(&softmax4_sum);
     for (long start = 0, m; start < n1; start += m) {
       m = n1 - start < 512 ? n1 - start : 512;
       float *const softmax3_at = softmax3_row + start;
@@ -56,7 +58,7 @@ void k0_mul_softmax(void *const *p, const long *z, const union number *s)
       for (long j = 0; j < m; j++) {
         // line 3: softmax = ...
         const float softmax3 = softmax3_at[j];
-        const float softmax5 = softmax3 / softmax4_r;
+        const float softmax5 = softmax3 / softmax4;
         out_at[j] = softmax5;
       }
     }
