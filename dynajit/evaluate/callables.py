@@ -21,9 +21,11 @@ from dynajit.values import ambient
 from dynajit.values.base import Value
 from dynajit.values.builtin import BuiltinValue
 from dynajit.values.cell import CellValue
+from dynajit.values.constant import Constant
 from dynajit.values.function import FunctionValue, MethodValue, NestedFunction
 from dynajit.values.module import ModuleValue
 from dynajit.values.partial import PartialValue
+from dynajit.values.tensor import TensorValue
 
 if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
@@ -52,10 +54,13 @@ def shadow(m: Machine, what: str, run: Callable[[], Value]) -> Shadow:
 
 
 class Callables:
-    """Turns functions and their arguments into arguments of nodes."""
+    """Turns functions and their arguments into arguments of nodes.
 
-    def __init__(self, m: Machine, what: str) -> None:
-        self.m, self.what = m, what
+    copies: whether a list or dict that a function has in its cells may be a copy, since it is not changed.
+    """
+
+    def __init__(self, m: Machine, what: str, *, copies: bool = True) -> None:
+        self.m, self.what, self.copies = m, what, copies
         self.converter = Arguments(m, False)
 
     def argument(self, value: Value) -> Any:
@@ -64,6 +69,8 @@ class Callables:
             return self.m.object_input(value.obj, value.source)
         if isinstance(value, (FunctionValue, NestedFunction, MethodValue, PartialValue)):
             return self.function(value)
+        if not self.copies and not isinstance(value, (TensorValue, Constant)):
+            raise GraphBreak(reasons.OPAQUE_CALL, f"{self.what} that uses {value.describe()}")
         return self.converter.convert(value)[0]
 
     def function(self, value: Value) -> Any:

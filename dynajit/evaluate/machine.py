@@ -14,7 +14,7 @@ import torch
 from dynajit import reasons
 from dynajit.bytecode import Instr, python
 from dynajit.errors import GraphBreak, Raised, Skip
-from dynajit.evaluate import calls, chains, inlining, iteration, operators, polyfills, recording, sizes
+from dynajit.evaluate import calls, chains, hooks, inlining, iteration, operators, polyfills, recording, sizes
 from dynajit.evaluate.op import OPS
 from dynajit.evaluate.plan import Plan
 from dynajit.evaluate.program import program_of
@@ -378,6 +378,10 @@ class Machine:
         """The tensor behind a placeholder."""
         assert isinstance(value, TensorValue)
         return self.input_sources[value.node][1]
+
+    def tensor_hook(self, owner: Any, hook: Value) -> Value:
+        """`owner.register_hook(hook)` of a tensor made in the graph."""
+        return hooks.register(self, owner, hook)
 
     def object_input(self, obj: Any, source: Source) -> Any:
         """The placeholder of an object that operations take as it is."""

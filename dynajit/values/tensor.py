@@ -174,7 +174,9 @@ def call_tensor_method(
     """`owner.name(*args, **kwargs)`: recorded as it stands, answered from the meta tensor, or a break."""
     if name in NEEDS_DATA:
         raise GraphBreak(reasons.TENSOR_DATA, f"{owner.describe()}.{name}()")
-    if name in AUTOGRAD:
+    if name == "register_hook" and len(args) == 1 and owner.source is None and owner.meta.requires_grad:
+        return m.tensor_hook(owner, args[0])
+    if name in AUTOGRAD and not (name in ("retain_grad", "detach_") and owner.source is None):
         raise GraphBreak(reasons.AUTOGRAD, f"{owner.describe()}.{name}()")
     if name in LAYOUT_FACTS and not owner.exact_layout:
         raise GraphBreak(reasons.LAYOUT, f"{owner.describe()}.{name}()")

@@ -46,7 +46,7 @@ def gradients_are_set_to_none(net, x):
     return grad, net.weight.grad
 
 
-@program(T(4, grad=True), graphs=3, breaks="DJ-D005 DJ-D005 DJ-D005")
+@program(T(4, grad=True), graphs=2, breaks="DJ-D005 DJ-D005")
 def a_hook_on_a_tensor(w):
     y = w * 2
     y.register_hook(lambda grad: grad * 3)
@@ -287,3 +287,52 @@ def a_gradient_that_may_require_gradients(x):
 @program(T(4, 4))
 def a_transform_that_raises(x):
     return torch.vmap(lambda y: y * torch.rand(4))(x)
+
+
+# ---- hooks and branches in the graph ----
+@program(T(4, grad=True))
+def hooks_on_results(w):
+    y, factor = w * 2, 3.0
+    y.register_hook(lambda grad: grad * factor)
+    z = y + 1
+    z.retain_grad()
+    return z * 2
+
+
+def test_hooks_on_results_are_called():
+    def f(w):
+        y, factor = w * 2, 3.0
+        y.register_hook(lambda grad: grad * factor)
+        return (y * w.detach()).sum()
+
+    compiled = dynajit.compile(f, backend="eager")
+    for _ in range(2):
+        a, b = T(4, grad=True), T(4, grad=True)
+        compiled(a).backward()
+        f(b).backward()
+        assert torch.equal(a.grad, b.grad)
+    assert len(dynajit.report(compiled).graphs) == 1
+    dynajit.reset(compiled)
+
+
+KEPT = []
+
+
+@program(T(4, grad=True))
+def a_hook_that_keeps_gradients(w):
+    y = w * 2
+    y.register_hook(lambda grad: KEPT.append(grad))
+    return y.sum()
+
+
+@program(T(4, grad=True), graphs=(1, 2, 3), breaks="DJ-B002 DJ-D005")
+def a_hook_that_keeps_gradients_in_a_list(w):
+    y, kept = w * 2, []
+    y.register_hook(lambda grad: kept.append(grad))
+    y.sum().backward()
+    return kept
+
+
+@program(T(4), T(4))
+def both_ways_in_one_graph(x, y):
+    return torch.cond(x.sum() > 0, lambda a, b: a + b, lambda a, b: a - b, (x, y)) * 2
