@@ -22,8 +22,8 @@ INTRODUCTION = """\
 <!-- Written by docs/coverage.py. Change the tables of the package, then run it. -->
 # What is captured
 
-Generated from the tables that the evaluator itself uses. What is not listed breaks the graph where it is met, with a reason
-from the last section: Python runs it, and the rest is captured.
+Generated from the tables that the evaluator itself uses. What is not listed breaks the graph where it is met, with a
+reason from the last section: Python runs it, and the rest is captured.
 """
 
 
@@ -68,8 +68,8 @@ def by_module(table: Any) -> list[str]:
 
 def sizes() -> list[str]:
     return [
-        "\n## Symbolic sizes\n\nOperations whose result's sizes follow from those that went in (the others' are known when"
-        " the program runs):\n",
+        "\n## Symbolic sizes\n\nOperations whose result's sizes follow from those that went in (the others'"
+        " are known when the program runs):\n",
         paragraph(f"`{name}`" for name in sorted({*EXACT, *SPATIAL})),
     ]
 
