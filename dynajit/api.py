@@ -201,6 +201,18 @@ def clear_cache() -> int:
     return Store().clear()
 
 
+def edit_kernel(fn: Any, name: str, text: str) -> int:
+    """Run a C kernel of the compiled `fn` by another text until `reset(fn)`; in how many graphs.
+
+    Raises `ToolchainError` if the text cannot be built: then nothing has changed. What the text computes is nobody's
+    care but yours.
+    """
+    function = _unwrap(fn)
+    if function is None:
+        raise TypeError(f"{fn!r} is not a compiled function")
+    return summary.edit_kernel(function, name, text)
+
+
 def explain(fn: Any) -> Callable[..., Report]:
     """`explain(fn)(*args)`: call `fn` with these arguments under a compiler of its own and report what was captured.
 
@@ -241,6 +253,7 @@ __all__ = [
     "clear_cache",
     "compile",
     "disable",
+    "edit_kernel",
     "explain",
     "export",
     "forbid_in_graph",

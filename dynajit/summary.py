@@ -277,6 +277,29 @@ def profile(function: FunctionType, call: Callable[[], Any], repeat: int) -> Non
         call()
 
 
+def edit_kernel(function: FunctionType, name: str, text: str) -> int:
+    """Give a kernel another text in every graph that has it."""
+    record = known(function.__code__)
+    edited = 0
+    for entry in record.entries if record is not None else ():
+        graph = entry.graph
+        if graph is None or graph.compiled.edit is None:
+            continue
+        if not any(kernel.name == name and kernel.language == "c" for kernel in graph.compiled.kernels):
+            continue
+        graph.compiled.edit(name, text)
+        graph.compiled = replace(graph.compiled, kernels=tuple(_edited(k, name, text) for k in graph.compiled.kernels))
+        edited += 1
+    return edited
+
+
+def _edited(kernel: KernelInfo, name: str, text: str) -> KernelInfo:
+    """Lines of an edited text are not known to belong to lines of the program."""
+    if kernel.name != name or kernel.language != "c":
+        return kernel
+    return replace(kernel, source=text.rstrip("\n"), lines=(), places=(), cache_hit=False, note="edited by hand")
+
+
 def explain(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
     """Run the function once under options of its own and report on the entries that this made."""
     options = Options(backend="eager")  # not interned: its entries are seen by nobody else

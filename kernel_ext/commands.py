@@ -114,6 +114,16 @@ def save_kernels(kernels: Sequence[KernelReport], folder: str) -> list[str]:
     return written
 
 
+def edit_text(report: Report, words: Sequence[str], kernels: Sequence[KernelReport]) -> str:
+    """A cell with a copy of a kernel, to be changed and run."""
+    if len(words) < 2:
+        raise UsageFault("--edit needs a kernel: %compile kernels f k0 --edit")
+    found = next((kernel for kernel in kernels if kernel.language == "c" and kernel.launched), None)
+    if found is None:
+        raise UsageFault(f"{words[1]} of {report.name} has no text in C that runs here")
+    return f"%%compile_kernel {words[0]} {words[1]}\n{found.source}"
+
+
 # ---- graphs ----
 def graph_text(report: Report, level: str, step: str) -> str:
     """The graphs as Python, as the boxes of a level, or as the program after a pass."""

@@ -9,7 +9,7 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class, no_var_expand
 from traitlets import Bool, Enum, Float, Int
 
 from kernel_ext import late
@@ -19,6 +19,7 @@ from kernel_ext.check import check
 from kernel_ext.commands import (
     cache_text,
     chosen_kernels,
+    edit_text,
     graph_text,
     number_of,
     options_of,
@@ -30,6 +31,7 @@ from kernel_ext.differences import diff_text
 from kernel_ext.forms import live_html, report_of, to_dot, to_html
 from kernel_ext.subcommands import SUBCOMMANDS
 from kernel_ext.targets import Target, function_of, is_compiled
+from kernel_ext.units import count
 from kernel_ext.words import guard_text, kernel_text, table_text, why_text
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ class Compile(Magics):  # type: ignore[misc]
         %compile check f(x)     eager and compiled on copies: results, writes, printed text, errors, random numbers
         %compile guards f       what must hold for the compiled code to be used
         %compile kernels f [k0] the text of the generated kernels, or of one
-                                [--lang c | triton] [--save DIR]
+                                [--lang c | triton] [--save DIR] [--edit: a cell with a copy to change and run]
         %compile graph f        the captured graphs as Python text
                                 [--level module | line | op | kernel] [--pass NAME] [--save x.svg | x.dot | x.html]
         %compile diff f A B     what differs between two entries (0, 1, ...) or passes (captured, lowered, ...)
@@ -105,6 +107,33 @@ class Compile(Magics):  # type: ignore[misc]
             return self._command(line)
         except UsageFault as error:
             raise UsageError(f"%compile: {error}") from None
+
+    @no_var_expand  # type: ignore[untyped-decorator]
+    @cell_magic  # type: ignore[untyped-decorator]
+    def compile_kernel(self, line: str, cell: str) -> None:
+        """Run a C kernel by the text of this cell, until `%compile reset`.
+
+        %%compile_kernel f k0        above the text; `%compile kernels f k0 --edit` writes such a cell
+
+        `%compile check f(x)` and `%compile bench f(x)` say what became of it.
+        """
+        __tracebackhide__ = True
+        try:
+            words = split(line)
+            if len(words) != 2:
+                raise UsageFault("name a function and a kernel: %%compile_kernel f k0")
+            (kernel, *_) = chosen_kernels(self.report(words[0]), words[1], "c") or (None,)
+            if kernel is None:
+                raise UsageFault(f"{words[1]} has no text in C that runs here")
+            made = self._compiled(words[0])
+            graphs = self.session.compiler().edit_kernel(made, kernel.name, cell)
+        except UsageFault as error:
+            raise UsageError(f"%%compile_kernel: {error}") from None
+        except late.errors().ToolchainError as error:
+            raise UsageError(f"%%compile_kernel: nothing is changed.\n{error.output.strip()}") from None
+        where = count(graphs, "graph")
+        print(f"{words[1]} of {words[0]} runs by this text now, in {where}; %compile reset {words[0]} undoes it")
+        self.session.touch(function_of(made))
 
     # ---- the cell ----
 
@@ -149,11 +178,13 @@ class Compile(Magics):  # type: ignore[misc]
         print(guard_text(self.report(rest)))
 
     def _do_kernels(self, rest: str) -> None:
-        words, options = options_of(rest, {"--lang": True, "--save": True})
+        words, options = options_of(rest, {"--lang": True, "--save": True, "--edit": False})
         report = self.report(" ".join(words[:1]))
         chosen = chosen_kernels(report, words[1] if len(words) > 1 else "", options.get("--lang", ""))
         if "--save" in options:
             print("\n".join(save_kernels(chosen, options["--save"])))
+        elif "--edit" in options:
+            self.shell.set_next_input(edit_text(report, words, chosen))
         else:
             print(kernel_text(report, chosen))
 
@@ -288,8 +319,8 @@ class Compile(Magics):  # type: ignore[misc]
         self.shell.display_pub.publish(bundle)
 
     def unregister(self) -> None:
-        for kind in ("line", "cell"):
-            self.shell.magics_manager.magics[kind].pop("compile", None)
+        for kind, name in (("line", "compile"), ("cell", "compile"), ("cell", "compile_kernel")):
+            self.shell.magics_manager.magics[kind].pop(name, None)
         self.shell.magics_manager.registry.pop(type(self).__name__, None)
         with contextlib.suppress(ValueError):
             self.shell.configurables.remove(self)

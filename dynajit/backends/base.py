@@ -56,6 +56,7 @@ class CompiledGraph:
     schedule: every decision to fuse or not, one sentence each. wrapper: the Python text that calls the kernels.
     passes: (title, text) of the program after each step from the graph to the kernels. sample: given a number, the
     seconds of as many launches of each kernel as they happen, by its name, and of whole calls under "".
+    edit: run a kernel by another text; raises ToolchainError if that cannot be built.
     """
 
     fn: Callable[..., tuple[Any, ...]]
@@ -67,6 +68,7 @@ class CompiledGraph:
     wrapper: str = field(default="", repr=False)
     passes: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     sample: Callable[[int], dict[str, list[float]]] | None = field(default=None, repr=False)
+    edit: Callable[[str, str], None] | None = field(default=None, repr=False)
 
 
 Backend = Callable[[GraphModule, Sequence[Any], Options, "Observer | None"], CompiledGraph]

@@ -76,7 +76,8 @@ def native(
     except ToolchainError as error:
         return replace(whole, notes=(f"the kernels could not be built, so eager's run: {error}",))
     sample = partial(forms.sample, {name: kernel.name for name, kernel in printed.plan.launched})
-    return replace(result, fn=forms.call, sample=sample)
+    edit = partial(make.edit, printed, forms) if printed.file is not None else None
+    return replace(result, fn=forms.call, sample=sample, edit=edit)
 
 
 def _adopt(forms: Forms, inputs: Sequence[Any], make: _Maker, printed: _Printed) -> None:
@@ -227,6 +228,21 @@ class _Maker:
         scope = {**printed.wrapper.constants, **launches, "eager": self.whole, "MISS": MISS, "missed": missed}
         exec(compile(printed.wrapper.source, "<dynajit wrapper>", "exec"), scope)
         return scope["call"], hit, seconds
+
+    def edit(self, printed: _Printed, forms: Forms, name: str, text: str) -> None:
+        """Run a kernel of the first form by another C text from now on."""
+        chain, file = toolchain(), printed.file
+        assert chain is not None
+        assert file is not None
+        names = [kernel.name for kernel in printed.kernels]
+        entry = file.entries[names.index(name)]
+        source = file.source.replace(file.kernels[entry].bare, text)
+        path, _ = chain.build(source, Store(), self.fast)
+        addresses = load(path, file.entries, file.symbols)
+        scope = forms.forms[0].__globals__
+        for (launch, kernel), own, at in zip(printed.plan.launched, file.entries, addresses, strict=True):
+            if own == entry:
+                scope[launch] = launcher(Binary(kernel, at))
 
     def form(self, inputs: Sequence[Any], missed: list[str]) -> Form:
         """A further form, when a call fits none of those there are."""

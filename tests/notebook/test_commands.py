@@ -142,6 +142,31 @@ def test_kernels_of_one_name_and_language(block: Any, capsys: Any, tmp_path: Pat
     assert "has no kernel 'k9'" in said(block, capsys, "kernels f k9", fails=True)
 
 
+def test_a_kernel_is_edited_and_run(notebook: Any, capsys: Any) -> None:
+    notebook.cell("%%compile\ndef f(x):\n    return x.relu() * 2 + 1\nf(torch.ones(4));")
+    capsys.readouterr()
+    offered: list[str] = []
+    notebook.shell.set_next_input = offered.append
+    notebook.cell("%compile kernels f k0 --edit")
+    (cell,) = offered
+    assert cell.startswith("%%compile_kernel f k0\nvoid k0_")
+    assert "2.0f" in cell
+    notebook.cell(cell.replace("2.0f", "40.0f"))
+    assert "runs by this text now, in 1 graph" in capsys.readouterr().out
+    assert notebook.cell("f(torch.ones(4))").tolist() == [41.0] * 4
+    assert "edited by hand" in text_of(notebook.card("f")["text/html"])
+    assert "NOT the same as eager" in said(notebook, capsys, "check f(torch.ones(4))")
+    notebook.cell(cell.replace("2.0f", "2.0f +"), fails=True)
+    text = capsys.readouterr().err
+    assert "nothing is changed" in text
+    assert "error: expected" in text
+    assert "Traceback" not in text
+    assert notebook.cell("f(torch.ones(4))").tolist() == [41.0] * 4
+    notebook.cell("%compile reset f")
+    assert notebook.cell("f(torch.ones(4))").tolist() == [3.0] * 4
+    assert "has no kernel 'k9'" in said(notebook, capsys, "kernels f k9 --edit", fails=True)
+
+
 def test_cache(notebook: Any, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNAJIT_CACHE_DIR", str(tmp_path / "kernels"))
     notebook.cell("%%compile\ndef f(x):\n    return (x * 7.125 + 3).tanh()\nf(torch.ones(3));")
