@@ -6,6 +6,7 @@ import builtins
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import CellType, CodeType, FunctionType
 from typing import Any, NoReturn
 
@@ -382,6 +383,14 @@ class Machine:
     def tensor_hook(self, owner: Any, hook: Value) -> Value:
         """`owner.register_hook(hook)` of a tensor made in the graph."""
         return hooks.register(self, owner, hook)
+
+    def gradients(self) -> Mapping[Any, Value]:
+        """The gradients that were set here, by the node of their tensor."""
+        return ambient.state(self).gradients
+
+    def set_gradient(self, node: Any, value: Value) -> None:
+        state = ambient.state(self)
+        self.heap.put(ambient.KEY, replace(state, gradients={**state.gradients, node: value}))
 
     def object_input(self, obj: Any, source: Source) -> Any:
         """The placeholder of an object that operations take as it is."""

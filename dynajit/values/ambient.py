@@ -37,6 +37,7 @@ class Ambient:
     nesting: tuple[bool, ...] = ()
     left: int = 0
     flags: Mapping[Any, Any] = field(default_factory=dict)
+    gradients: Mapping[Any, Value] = field(default_factory=dict)
     open: tuple[TorchContext, ...] = ()
 
     @property

@@ -84,6 +84,8 @@ class TensorValue(Value):
             if self.source is not None:
                 m.guard(Attr(self.source, "is_leaf"), "EQUALS", m.real_tensor(self).is_leaf)
             return Constant(self.meta.is_leaf if name == "is_leaf" else None)
+        if name == "grad" and self.source is not None and m.real_tensor(self).is_leaf:
+            return self._gradient(m)
         if name in ("grad", "grad_fn", "_base", "_version"):
             raise GraphBreak(reasons.AUTOGRAD, f"{self.describe()}.{name}")
         if name == "__class__":
@@ -93,6 +95,15 @@ class TensorValue(Value):
         if not hasattr(self.meta, name):
             return self._own_attribute(m, name)
         raise GraphBreak(reasons.NO_OPERATION, f"attribute {name!r} of {self.describe()}")
+
+    def _gradient(self, m: Tracer) -> Value:
+        """What was set here, or what the tensor came with: nothing in a graph computes gradients."""
+        assert self.source is not None
+        found = m.gradients().get(self.node)
+        if found is not None:
+            return found
+        m.guard(Attr(self.source, "is_leaf"), "EQUALS", True)
+        return m.wrap(m.real_tensor(self).grad, Attr(self.source, "grad"))
 
     def _own_attribute(self, m: Tracer, name: str) -> Value:
         """An attribute that the user put on an existing tensor."""
@@ -107,10 +118,21 @@ class TensorValue(Value):
         value = m.realize(value)
         if name == "requires_grad":
             m.call_method(self, "requires_grad_", value)
+        elif name == "grad" and self.source is not None and self._takes_gradient(m, value):
+            m.record_effect(setattr, (self, Constant("grad"), value), writes=True)
+            m.set_gradient(self.node, value)
         elif name == "data" and isinstance(value, TensorValue) and self._takes(value):
             m.record("call_function", setattr, (self, Constant("data"), value), {})
         else:
             raise GraphBreak(reasons.AUTOGRAD, f"setting .{name} of {self.describe()}")
+
+    def _takes_gradient(self, m: Tracer, value: Value) -> bool:
+        if not m.real_tensor(self).is_leaf or self.other is not None:
+            return False
+        if isinstance(value, Constant):
+            return value.value is None
+        same = isinstance(value, TensorValue) and value.meta.shape == self.meta.shape and value.other is None
+        return same and value.meta.dtype == self.meta.dtype and value.device == self.device  # type: ignore[attr-defined]
 
     def _takes(self, other: TensorValue) -> bool:
         """Whether its data can become the other's without a change of what is known of it."""
