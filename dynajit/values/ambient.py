@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.autograd import grad_mode
 
+from dynajit import reasons
+from dynajit.errors import GraphBreak
 from dynajit.source import Attr, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import Constant
@@ -238,6 +240,13 @@ def _nothing(m: Tracer, before: Ambient, *args: Any) -> tuple[Ambient, Any]:
     return before, None
 
 
+def _device(m: Tracer, before: Ambient, device: str) -> tuple[Ambient, Any]:
+    """Tensors are made on the CPU anyway: no frame is compiled under another default."""
+    if device != "cpu":
+        raise GraphBreak(reasons.USER_CONTEXT, f"torch.device({device!r})")
+    return before, None
+
+
 def _record_function(m: Tracer, before: Ambient, name: str, args: str | None) -> tuple[Ambient, Any]:
     return before, m.record_effect(torch.ops.profiler._record_function_enter_new.default, (name, args))
 
@@ -248,6 +257,7 @@ _RETURN_NOTHING: tuple[Any, ...] = (*SILENT, grad_mode.inference_mode)
 ENTER: dict[Any, Enter] = {
     grad_mode.inference_mode: _inference,
     torch.profiler.record_function: _record_function,
+    torch.device: _device,
     **dict.fromkeys(SILENT, _nothing),
 }
 LEAVE: dict[Any, Any] = {

@@ -64,11 +64,15 @@ class GeneratorMethod(Value):
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
         if kwargs:
             raise GraphBreak(reasons.NO_OPERATION, f"keyword arguments of Generator.{self.name}")
-        node = m.record_effect(_FUNCTIONS[self.name], (self.owner, *args), writes=self.name != "initial_seed")
+        node = m.record_effect(_FUNCTIONS[self.name], (self.owner, *args), writes=self._shows())
         if self.name in _CHANGES:
             return self.owner
         cls = torch.Tensor if self.name == "get_state" else int
         return UnknownValue(node, cls, reasons.GLOBAL_STATE, f"Generator.{self.name}")
+
+    def _shows(self) -> bool:
+        """Whether to repeat it makes a difference: a generator made here is made again, too."""
+        return self.owner.source is not None and self.name != "initial_seed"
 
     def reload(self, emit: Emitter) -> None:
         emit.load(self.owner)

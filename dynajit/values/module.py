@@ -93,7 +93,10 @@ class ModuleValue(InstanceValue):
         raise GraphBreak(reasons.NO_OPERATION, f"deleting {name!r} of {self.describe()}")
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
-        if raw_attr(self.cls, "__call__") is not nn.Module.__dict__["__call__"]:
+        call = raw_attr(self.cls, "__call__")
+        # A GraphModule's own __call__ only shortens tracebacks (torch/fx/graph_module.py).
+        of_graph = isinstance(self.obj, torch.fx.GraphModule) and call.__module__ == "torch.fx.graph_module"
+        if call is not nn.Module.__dict__["__call__"] and not of_graph:
             return super().call(m, args, kwargs)
         lookup(m, self.cls, "__call__")
         if self._has_hooks(m):
@@ -181,7 +184,7 @@ def wrap_nn_module(m: Tracer, obj: nn.Module, source: Source) -> Value:
     if known is not None:
         return known
     m.guard(source, "TYPE_IS", type(obj))
-    if isinstance(obj, (torch.jit.ScriptModule, torch.fx.GraphModule)):
+    if isinstance(obj, torch.jit.ScriptModule):
         raise GraphBreak(reasons.OPAQUE_CALL, f"{source.text}, a {type(obj).__name__}")
     key = m.new_key()
     m.heap.new(key, {}, existing=True)

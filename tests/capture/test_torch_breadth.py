@@ -219,10 +219,24 @@ def sparse_products(x):
 
 
 # ---- contexts ----
-@program(T(4), graphs=0, breaks="DJ-B015")
+@program(T(4))
 def a_default_device(x):
     with torch.device("cpu"):
         return torch.ones(4) + x
+
+
+@program(T(4), graphs=0, breaks="DJ-B015")
+def another_default_device(x):
+    with torch.device("meta"):
+        return torch.ones(4).device, x
+
+
+@program(T(4), graphs=1, breaks="DJ-B001")
+def a_break_under_a_default_device(x):
+    with torch.device("cpu"):
+        y = torch.ones(4) * x
+        print("inside")
+        return y + torch.zeros(4)
 
 
 @program(T(1, 1, 4, 4))
@@ -232,7 +246,7 @@ def a_choice_of_attention_kernels(x):
 
 
 # ---- random numbers from a generator ----
-@program(T(4), graphs=1, breaks="DJ-B002")
+@program(T(4))
 def a_generator_made_inside(x):
     generator = torch.Generator().manual_seed(3)
     return torch.rand(4, generator=generator) + x

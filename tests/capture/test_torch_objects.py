@@ -215,3 +215,16 @@ def the_way_without_a_break_is_gone(x):
 @program(T(4))
 def the_order_of_a_set(x):
     return x * 2, [n for n in {3, 1, 2}], list(set([5, 4]))
+
+
+GRAPH = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+
+
+@program(GRAPH, T(3, 4))
+def a_graph_module(net, x):
+    return net(x) * 2
+
+
+@program(T(4, grad=True))
+def tensors_are_copied(x):
+    return copy.deepcopy(x), copy.deepcopy(x).is_leaf

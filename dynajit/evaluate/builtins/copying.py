@@ -20,6 +20,7 @@ from dynajit.values.klass import ClassValue, lookup
 from dynajit.values.mapping import DictValue, new_dict
 from dynajit.values.sequence import ListValue, TupleValue, new_list
 from dynajit.values.sets import SetValue
+from dynajit.values.tensor import TensorValue
 
 _AS_THEY_ARE = (Constant, SymbolicNumber, ClassValue, BuiltinValue, PythonModule, FunctionValue, NestedFunction)
 _OWN_RULES = ("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__",
@@ -41,6 +42,9 @@ def copy_copy(m: Machine, value: Value) -> Value:
 def copy_deepcopy(m: Machine, value: Value, memo: Value | None = None) -> Value:
     if memo is not None and not (isinstance(memo, Constant) and memo.value is None):
         raise GraphBreak(reasons.OPAQUE_CALL, "copy.deepcopy with a memo")
+    if isinstance(value, TensorValue):
+        made = m.record("call_function", copy.deepcopy, (value,), {})
+        return made.of_class(value.cls) if isinstance(made, TensorValue) else made
     return _deep(m, value, {})
 
 

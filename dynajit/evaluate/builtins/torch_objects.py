@@ -13,7 +13,8 @@ from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
 from dynajit.graph import meta as metas
 from dynajit.values.base import Value
-from dynajit.values.constant import Constant
+from dynajit.values.constant import Constant, plain
+from dynajit.values.generator import GeneratorInput
 from dynajit.values.sequence import structure
 from dynajit.values.tensor import TensorValue
 
@@ -34,7 +35,13 @@ def variable(m: Machine, data: Value | None = None, requires_grad: Value | None 
     return m.record("call_function", torch.autograd.Variable, (data, requires_grad or Constant(False)), {})
 
 
-@builtin(torch.Generator, nn.Buffer)
+@builtin(torch.Generator)
+def generator(m: Machine, device: Value | None = None) -> Value:
+    where = torch.device("cpu" if device is None else plain(m, device))
+    return GeneratorInput(m.record_effect(torch.Generator, (where,)), where)
+
+
+@builtin(nn.Buffer)
 def refuse_construction(m: Machine, *args: Value, **kwargs: Value) -> Value:
     raise GraphBreak(reasons.OPAQUE_CALL, "making a tensor object")
 

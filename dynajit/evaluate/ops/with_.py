@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import torch
+
 from dynajit import reasons
 from dynajit.bytecode import Instr
 from dynajit.errors import GraphBreak
 from dynajit.evaluate.machine import Machine
 from dynajit.evaluate.op import op
-from dynajit.values.ambient import TorchContext
+from dynajit.values.ambient import TorchContext, make_context
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant
 from dynajit.values.context import GradContext
@@ -17,6 +19,8 @@ from dynajit.values.instance import InstanceValue
 
 @op("BEFORE_WITH")
 def before_with(m: Machine, instr: Instr, manager: Value) -> tuple[Value, Value]:
+    if isinstance(manager, Constant) and isinstance(manager.value, torch.device):
+        manager = make_context(m, torch.device, str(manager.value))
     if isinstance(manager, (GradContext, TorchContext)):
         return m.getattr(manager, "__exit__"), manager.enter(m)
     if not isinstance(manager, InstanceValue):
