@@ -220,9 +220,9 @@ def the_order_of_a_set(x):
 GRAPH = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
 
 
-@program(GRAPH, T(3, 4))
-def a_graph_module(net, x):
-    return net(x) * 2
+@program(T(3, 4))
+def a_graph_module(x):
+    return GRAPH(x) * 2
 
 
 @program(T(4, grad=True))
