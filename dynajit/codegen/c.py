@@ -51,6 +51,7 @@ def _arguments(tiles: Tiles) -> None:
     pointers = [names["in", i] for i in range(len(kernel.inputs))]
     pointers += [names["out", i] for i in range(len(kernel.outputs))]
     loaded = {stmt.arg for stmt in kernel.body if stmt.op == "load"}
+    loaded |= {stmt.arg[0] for stmt in kernel.body if stmt.op == "lookup" and isinstance(stmt.arg, tuple)}
     for i, operand in enumerate(kernel.inputs):
         if i in loaded:
             text.add(f"const {STORAGE[operand.dtype]} *const {pointers[i]} = p[{i}];")
@@ -64,6 +65,10 @@ def _arguments(tiles: Tiles) -> None:
                 text.add(f"const long {pointers[k - 1]}_{i} = z[{k * len(kernel.loops) + i}];")
     if kernel.checks:
         text.add(f"long *const flag = (long *)z + {kernel.flag};")
+    picked = [pointers[i] for i, operand in enumerate(kernel.inputs) if operand.picked]
+    for k, pointer in enumerate(picked):
+        at = kernel.flag + 1 + 2 * k
+        text.add(f"const long {pointer}_step = z[{at}], {pointer}_rows = z[{at + 1}];")
     for stmt in kernel.body:
         if stmt.op == "scalar":
             member = "i" if stmt.dtype == torch.int64 else "f"

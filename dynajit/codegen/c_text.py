@@ -151,6 +151,15 @@ static inline void share(long n, long *lo, long *hi) {
 }""",
         (),
     ),
+    "row_of": (
+        """/* a row that is not there leaves a mark */
+INLINE long row_of(long i, long rows, long *flag) {
+  if (i >= 0 && i < rows) return i;
+  *flag = 1;
+  return 0;
+}""",
+        (),
+    ),
     "checked": (
         """/* what fails a check leaves a mark */
 INLINE long checked(long value, int holds, long *flag) {

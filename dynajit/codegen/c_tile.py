@@ -85,6 +85,11 @@ class Tiles:
         for stmt in inner:
             if self.vector not in stmt.vary and stmt.serial not in self.known:
                 self.once(stmt)
+        for stmt in inner:
+            if stmt.op == "lookup" and self.vector in stmt.vary:
+                self.text.add(
+                    f"const {STORAGE[stmt.dtype]} *const {self.names[stmt.serial]}_at = {self._looked_up(stmt)};"
+                )
         kept = _Stages(self, [s for s in inner if self.vector in s.vary], targets, count, finish).run()
         self.known = before | kept
 
@@ -141,14 +146,32 @@ class Tiles:
 
     def declare(self, stmt: Stmt, value: str) -> None:
         """Give a value its name."""
-        if stmt.op == "load" and stmt.dtype == BF16:
+        if stmt.op in ("load", "lookup") and stmt.dtype == BF16:
             self.prelude.add("from_bf16")
             value = f"from_bf16({value})"
         self.text.add(f"const {REGISTER[stmt.dtype]} {self.names[stmt.serial]} = {value};", stmt.origin)
         self.known[stmt.serial] = self.names[stmt.serial]
 
+    def _looked_up(self, stmt: Stmt) -> str:
+        """Where the row that a number says begins in this tile."""
+        assert isinstance(stmt.arg, tuple)
+        k, negative = stmt.arg
+        (number,) = stmt.sources
+        if self.vector in self.stmts[number].vary:
+            raise NoSpelling("elements that are looked up one by one")
+        pointer, name = self.names["in", k], self.known[number]
+        if negative:
+            name = f"({name} < 0 ? {name} + {pointer}_rows : {name})"
+        self.prelude.add("row_of")
+        offset = self.offset(self.kernel.inputs[k], pointer, self.index)
+        place = f"{pointer} + row_of({name}, {pointer}_rows, flag) * {pointer}_step"
+        return f"{place} + {offset}" if offset else place
+
     def once(self, stmt: Stmt) -> None:
         """Compute a value that is the same for the whole tile."""
+        if stmt.op == "lookup":
+            self.declare(stmt, f"*({self._looked_up(stmt)})")
+            return
         if not self.is_function(stmt):
             self.declare(stmt, self.expression(stmt))
             return
@@ -304,7 +327,7 @@ class _Stages:
                 if self._calls(stmt):
                     if self._memory(serial) is None:
                         self.wanted[self.stage[stmt.serial] - 1 if source is None else stage].setdefault(serial)
-                elif source is None or source.op in ("load", "index") or serial in self.tiles.saved:
+                elif source is None or source.op in ("load", "index", "lookup") or serial in self.tiles.saved:
                     continue
                 elif stage < self.stage[stmt.serial]:
                     self.wanted[stage].setdefault(serial)
@@ -362,6 +385,11 @@ class _Stages:
                     tiles.declare(stmt, f"{tiles.names[stmt.serial]}_at[j]")
                 elif stmt.op == "load":
                     tiles.declare(stmt, tiles.element(*tiles.operand_of(stmt)))
+                elif stmt.op == "lookup":
+                    assert isinstance(stmt.arg, tuple)
+                    step = tiles.kernel.inputs[stmt.arg[0]].steps[tiles.vector]
+                    stride = f" * {tiles.names['in', stmt.arg[0]]}_{tiles.vector}" if step is None else ""
+                    tiles.declare(stmt, f"{tiles.names[stmt.serial]}_at[j{stride}]")
                 else:
                     tiles.declare(stmt, tiles.expression(stmt))
             for serial in new:

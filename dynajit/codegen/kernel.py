@@ -8,7 +8,7 @@ from math import prod
 
 import torch
 
-from dynajit.lower.ir import VIEWS, Origin, Value, base_of
+from dynajit.lower.ir import VIEWS, Origin, Value, base_of, memory_of
 from dynajit.lower.program import Program
 from dynajit.schedule.axes import Axes, Dim
 from dynajit.schedule.group import Dims, Group
@@ -32,7 +32,7 @@ class Size:
 class Operand:
     """A tensor that a kernel reads or writes. dims: the axes of each of its dimensions. steps: how far one turn of each
     loop goes, in elements: 0, 1, or None for a number known at the launch. layout: dimensions by falling stride; dense:
-    without gaps. numel, strides: of the example.
+    without gaps. numel, strides: of the example. picked: its rows are looked up, by numbers that the kernel calculates.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Operand:
     layout: tuple[int, ...]
     dense: bool
     steps: tuple[int | None, ...] = ()
+    picked: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Kernel:
             )
             for stmt in self.body
         )
-        operands = tuple((operand.dtype, operand.steps) for operand in self.operands)
+        operands = tuple((operand.dtype, operand.steps, operand.picked) for operand in self.operands)
         loops = tuple(loop.reduced for loop in self.loops)
         stores = tuple((number[serial], k) for serial, k in self.stores)
         return loops, operands, len(self.inputs), tuple(dtype for _, dtype in self.scalars), body, stores
@@ -120,11 +121,11 @@ class Kernel:
     @property
     def checks(self) -> bool:
         """May it find that its results do not count?"""
-        return any(stmt.op == "checked" for stmt in self.body)
+        return any(stmt.op in ("checked", "lookup") for stmt in self.body)
 
     @property
     def flag(self) -> int:
-        """Where among sizes and strides it says so."""
+        """Where among sizes and strides it says so; then come step and number of the rows of each operand looked up."""
         return len(self.loops) * (1 + len(self.operands))
 
     @property
@@ -143,10 +144,10 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
     inputs: list[Operand] = []
     load_of: dict[int, int] = {}  # serial of the value that is loaded -> its operand
     for serial, (load, dims) in sorted(group.loads.items()):
-        base = base_of(load)
+        base = memory_of(load)
         given = base.arg.strides if base.op == "buffer" else strides.get(base.serial, contiguous(base.shape))
         load_of[serial] = len(inputs)
-        inputs.append(_operand(_name(base, origins), base, dims_of(dims), given))
+        inputs.append(replace(_operand(_name(base, origins), base, dims_of(dims), given), picked=load.op == "lookup"))
     outputs: list[Operand] = []
     stores: list[tuple[int, int]] = []
     for serial in sorted(stored):
@@ -334,11 +335,15 @@ def _body(
 
     for serial in sorted(group.body):
         value = group.body[serial]
-        sources = [operand(src) for src in value.srcs]
+        sources = [operand(src) for src in (value.srcs[1:] if value.op == "lookup" else value.srcs)]
         args = tuple(numbers.get(s, s) for s in sources)
         literal = tuple(s in numbers for s in sources)
         vary = frozenset[int]().union(*(made[s].vary for s in sources if s in made))
         arg = program.ways.get(serial, value.arg)
+        if value.op == "lookup":
+            steps = inputs[load_of[serial]].steps
+            vary |= frozenset(i for i, step in enumerate(steps) if step != 0)
+            arg = (load_of[serial], value.arg)
         if value.op == "reduce":
             vary, arg = vary - reduced, value.arg[0]
         made[serial] = Stmt(serial, value.op, args, literal, value.dtype, vary, arg, program.origins.get(serial))

@@ -9,12 +9,12 @@ from dynajit.codegen.kernel import Kernel
 
 _C = """auto break case char const continue default do double else enum extern float for goto if inline int long
 register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm
-i j m n p z s r c lo hi row rows start first last total part chunks flag checked each tiles
+i j m n p z s r c lo hi row rows start first last total part chunks flag checked row_of each tiles
 abs ceil cos cosh erf exp floor fmod log main max min pow round share sin sinh sqrt tail tan tanh trunc"""
 
 
 # What printers hang on a name to make another: no name of ours ends like this.
-_DERIVED = re.compile(r"_(v|r|b|at|row|parts|sum|few)$")
+_DERIVED = re.compile(r"_(v|r|b|at|row|rows|step|parts|sum|few)$")
 
 _PYTHON = """tl triton libdevice pid row col row_mask col_mask start first last part parts range float
 XBLOCK RBLOCK WIDE True False None"""

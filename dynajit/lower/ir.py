@@ -39,6 +39,8 @@ class Value:
     buffer: the `Buffer`; scalar: the name of the graph's number; const, full, like: a Python number;
     count: dimensions of its operand; permute: the order of dimensions; reduce: (kind, dimensions), which are kept;
     a mathematical function: how eager computes it (`FUNCTION_WAYS`).
+    lookup is the rows of its first operand, which is in memory, that its second one numbers; arg: may numbers be
+    negative?
     index is the position along its one dimension. checked is its first operand; where the second does not hold, the
     results of the kernel do not count.
     serial: creation order, which is program order.
@@ -89,6 +91,11 @@ def base_of(value: Value) -> Value:
     while value.op in VIEWS:
         value = value.srcs[0]
     return value
+
+
+def memory_of(load: Value) -> Value:
+    """The value in memory that a load reads: the base of a view, or the table of a lookup."""
+    return base_of(load.srcs[0] if load.op == "lookup" else load)
 
 
 def walk(roots: list[Value]) -> Iterator[Value]:

@@ -47,15 +47,8 @@ def table(binary: Binary) -> tuple[Any, ...]:
 
 def _row(operand: Operand) -> tuple[Any, ...]:
     steps = tuple(-1 if step is None else step for step in operand.steps)
-    return (
-        _code(operand.dtype),
-        operand.dtype.itemsize,
-        operand.dims,
-        operand.layout,
-        operand.dense,
-        operand.strides,
-        steps,
-    )
+    kind = _code(operand.dtype), operand.dtype.itemsize
+    return *kind, operand.dims, operand.layout, operand.dense, operand.strides, steps, operand.picked
 
 
 @functools.cache

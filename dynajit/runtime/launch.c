@@ -47,7 +47,7 @@ typedef struct {
 } Spare;
 
 typedef struct {
-    int rank, dtype, dense, width; /* width: bytes of an element */
+    int rank, dtype, dense, width, picked; /* width: bytes of an element; picked: its rows are looked up */
     int8_t layout[MAX_RANK];
     int8_t count[MAX_RANK]; /* axes of each dimension ... */
     int8_t first[MAX_RANK]; /* ... and where they start in `axes` */
@@ -143,7 +143,7 @@ static int axis_sizes(const Launch *self, int64_t *const *shapes, int64_t *sizes
         }
     for (int i = 0; i < self->inputs; i++) {
         const Operand *operand = &self->operand[i];
-        for (int d = 0; d < operand->rank; d++)
+        for (int d = operand->picked ? 1 : 0; d < operand->rank; d++)
             if (product(operand->axes + operand->first[d], operand->count[d], sizes) != shapes[i][d]) return 0;
     }
     for (int k = 0; k < self->pins; k++)
@@ -282,7 +282,7 @@ static PyObject *launch(PyObject *callable, PyObject *const *args, size_t nargsf
     }
     void *pointers[MAX_INPUTS + MAX_OUTPUTS];
     int64_t *shapes[MAX_INPUTS], *strides[MAX_INPUTS], sizes[MAX_AXES], made_strides[MAX_RANK];
-    int64_t z[MAX_LOOPS * (1 + MAX_INPUTS + MAX_OUTPUTS) + 1];
+    int64_t z[MAX_LOOPS * (1 + MAX_INPUTS + MAX_OUTPUTS) + 1 + 2 * MAX_INPUTS];
     Number numbers[MAX_INPUTS];
     for (int i = 0; i < self->inputs; i++) {
         void *tensor = plain(args[i]);
@@ -320,6 +320,12 @@ static PyObject *launch(PyObject *callable, PyObject *const *args, size_t nargsf
     }
     int64_t *const flag = z + self->loops * (1 + self->inputs + self->outputs), work = 1;
     *flag = 0;
+    int64_t *table = flag + 1;
+    for (int i = 0; i < self->inputs; i++)
+        if (self->operand[i].picked) {
+            *table++ = strides[i][0];
+            *table++ = shapes[i][0];
+        }
     for (int k = 0; k < self->loops; k++) work *= z[k];
     if (work < LET_GO) {
         self->kernel(pointers, z, numbers);
@@ -362,11 +368,12 @@ static int parse_axes(PyObject *tuple, int8_t *axes, int *count, int limit) {
     return 0;
 }
 
-/* (dtype code, bytes of an element, dims, layout, dense, strides, steps) */
+/* (dtype code, bytes of an element, dims, layout, dense, strides, steps, picked) */
 static int parse_operand(PyObject *row, Operand *operand) {
     PyObject *dims, *layout, *strides, *steps;
-    if (!PyArg_ParseTuple(row, "iiO!O!pO!O!", &operand->dtype, &operand->width, &PyTuple_Type, &dims, &PyTuple_Type, &layout,
-                          &operand->dense, &PyTuple_Type, &strides, &PyTuple_Type, &steps))
+    if (!PyArg_ParseTuple(row, "iiO!O!pO!O!p", &operand->dtype, &operand->width, &PyTuple_Type, &dims, &PyTuple_Type, &layout,
+                          &operand->dense, &PyTuple_Type, &strides, &PyTuple_Type, &steps,
+                          &operand->picked))
         return -1;
     const Py_ssize_t rank = PyTuple_GET_SIZE(dims), loops = PyTuple_GET_SIZE(steps);
     if (rank > MAX_RANK || loops > MAX_LOOPS || PyTuple_GET_SIZE(layout) != rank || PyTuple_GET_SIZE(strides) != rank) {

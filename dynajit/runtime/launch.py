@@ -62,7 +62,14 @@ def python_launch(binary: Binary) -> Launch:
             steps += found
         extents = [prod(sizes[axis] for axis in loop.axes) for loop in kernel.loops]
         pointers = (ctypes.c_void_p * (tensors + len(outputs)))(*(t.data_ptr() for t in (*given, *outputs)))
-        numbers_in = (ctypes.c_long * (kernel.flag + 1))(*extents, *steps)
+        tables = [
+            (tensor.stride(0), tensor.shape[0])
+            for operand, tensor in zip(kernel.inputs, given, strict=True)
+            if operand.picked
+        ]
+        numbers_in = (ctypes.c_long * (kernel.flag + 1 + 2 * len(tables)))(
+            *extents, *steps, 0, *(number for table in tables for number in table)
+        )
         function(ctypes.addressof(pointers), ctypes.addressof(numbers_in), ctypes.addressof(numbers))
         if numbers_in[kernel.flag]:
             return None  # a check failed: eager says what is wrong
@@ -121,7 +128,8 @@ def axis_sizes(kernel: Kernel, tensors: tuple[Any, ...]) -> list[int] | None:
             if sizes[axis] < 2:  # one and zero have meanings of their own: broadcasting, empty reductions
                 return None
     for operand, tensor in zip(kernel.inputs, tensors, strict=True):
-        for dim, size in zip(operand.dims, tensor.shape, strict=True):
+        shape = (1, *tensor.shape[1:]) if operand.picked else tensor.shape
+        for dim, size in zip(operand.dims, shape, strict=True):
             if prod(sizes[axis] for axis in dim) != size:
                 return None
     if any(prod(sizes[axis] for axis in axes) != number for axes, number in kernel.pins):

@@ -66,6 +66,8 @@ class Placement:
         if found is None:
             if value.op == "reduce":
                 found = self._reduce(value)
+            elif value.op == "lookup":
+                found = self._lookup(value)
             else:
                 found = self._broadcast(value, [self.read(src) for src in value.srcs])
             self.dims[value.serial], self.body[value.serial] = found, value
@@ -147,6 +149,13 @@ class Placement:
                 elif dim:
                     made[position] = dim
         return tuple(dim or self._stand_in(size) for dim, size in zip(made, value.shape, strict=True))
+
+    def _lookup(self, value: Value) -> Dims:
+        """The dimensions of the numbers, then those of a row; which row it is, no loop says."""
+        table, numbers = value.srcs
+        row: Dims = tuple(() if size == 1 else (self.axes.new(size),) for size in table.shape[1:])
+        self.loads[value.serial] = value, ((), *row)
+        return (*self.read(numbers), *row)
 
     def _reduce(self, value: Value) -> Dims:
         source = value.srcs[0]
