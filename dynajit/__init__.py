@@ -21,6 +21,7 @@ from dynajit.api import (
     profile,
     report,
     reset,
+    resources,
     set_stance,
 )
 from dynajit.errors import CompileError, LoweringError, OptionError, ToolchainError
@@ -59,5 +60,6 @@ __all__ = [
     "profile",
     "report",
     "reset",
+    "resources",
     "set_stance",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -201,6 +201,18 @@ def clear_cache() -> int:
     return Store().clear()
 
 
+def resources(fn: Any, target: str = "sm_90", names: Collection[str] | None = None) -> dict[str, tuple[Any, ...]]:
+    """Registers, spills, shared memory and assembler text of the compiled `fn`'s Triton kernels, by their names.
+
+    They are compiled for `target` ("sm_80", "sm_90", "gfx942"), which need not be here; Triton must be installed.
+    """
+    function = _unwrap(fn)
+    if function is None:
+        raise TypeError(f"{fn!r} is not a compiled function")
+    known = {kernel.name for kernel in report(fn).kernels}
+    return summary.resources(function, known if names is None else names, target)
+
+
 def edit_kernel(fn: Any, name: str, text: str) -> int:
     """Run a C kernel of the compiled `fn` by another text until `reset(fn)`; in how many graphs.
 
@@ -263,5 +275,6 @@ __all__ = [
     "mark_static",
     "report",
     "reset",
+    "resources",
     "set_stance",
 ]

@@ -6,7 +6,7 @@ import difflib
 import inspect
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any
@@ -275,6 +275,29 @@ def profile(function: FunctionType, call: Callable[[], Any], repeat: int) -> Non
         graph.sample(repeat)
     for _ in range(repeat):
         call()
+
+
+def resources(function: FunctionType, names: Collection[str], target: str) -> dict[str, tuple[Any, ...]]:
+    """What the Triton texts of kernels become on a GPU; their notes say it from then on."""
+    record = known(function.__code__)
+    found: dict[str, tuple[Any, ...]] = {}
+    for entry in record.entries if record is not None else ():
+        graph = entry.graph
+        if graph is None or graph.compiled.ahead is None:
+            continue
+        here = {k.name for k in graph.compiled.kernels if k.language == "triton" and k.source and k.name in names}
+        made = {name: graph.compiled.ahead(name, target) for name in sorted(here - found.keys())}
+        found.update(made)
+        kernels = (_noted(k, found) if k.name in here else k for k in graph.compiled.kernels)
+        graph.compiled = replace(graph.compiled, kernels=tuple(kernels))
+    return found
+
+
+def _noted(kernel: KernelInfo, found: Mapping[str, tuple[Any, ...]]) -> KernelInfo:
+    if kernel.language != "triton":
+        return kernel
+    known = [part for part in kernel.note.split("; ") if part]
+    return replace(kernel, note="; ".join(dict.fromkeys([*known, *map(str, found[kernel.name])])))
 
 
 def edit_kernel(function: FunctionType, name: str, text: str) -> int:

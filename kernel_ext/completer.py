@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from kernel_ext.session import Session
 
 VALUES = {"--backend": BACKENDS, "--mode": tuple(MODES), "--dynamic": tuple(DYNAMIC), "--view": VIEWS, "--tab": TABS}
-VALUE_WORDS = {"--lang": ("c", "triton"), "--level": NAMED, "--pass": tuple(STEPS)}
+VALUE_WORDS = {
+    "--lang": ("c", "triton"),
+    "--ahead": ("sm_80", "sm_90", "gfx942"),
+    "--level": NAMED,
+    "--pass": tuple(STEPS),
+}
 _LONG = {flag: option.flags[-1] for option in OPTIONS for flag in option.flags}
 _DEFINITION = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(\w+)\s*=", re.MULTILINE)
 

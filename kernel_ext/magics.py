@@ -6,6 +6,7 @@ import ast
 import contextlib
 import dataclasses
 import difflib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -35,7 +36,7 @@ from kernel_ext.units import count
 from kernel_ext.words import guard_text, kernel_text, table_text, why_text
 
 if TYPE_CHECKING:
-    from dynajit.report import Report
+    from dynajit.report import KernelReport, Report
     from kernel_ext.session import Session
 
 
@@ -87,6 +88,7 @@ class Compile(Magics):  # type: ignore[misc]
         %compile guards f       what must hold for the compiled code to be used
         %compile kernels f [k0] the text of the generated kernels, or of one
                                 [--lang c | triton] [--save DIR] [--edit: a cell with a copy to change and run]
+                                [--ahead sm_90: registers and memory on a GPU that need not be here]
         %compile graph f        the captured graphs as Python text
                                 [--level module | line | op | kernel] [--pass NAME] [--save x.svg | x.dot | x.html]
         %compile diff f A B     what differs between two entries (0, 1, ...) or passes (captured, lowered, ...)
@@ -178,15 +180,27 @@ class Compile(Magics):  # type: ignore[misc]
         print(guard_text(self.report(rest)))
 
     def _do_kernels(self, rest: str) -> None:
-        words, options = options_of(rest, {"--lang": True, "--save": True, "--edit": False})
+        words, options = options_of(rest, {"--lang": True, "--save": True, "--edit": False, "--ahead": True})
         report = self.report(" ".join(words[:1]))
         chosen = chosen_kernels(report, words[1] if len(words) > 1 else "", options.get("--lang", ""))
         if "--save" in options:
             print("\n".join(save_kernels(chosen, options["--save"])))
+        elif "--ahead" in options:
+            self._show_resources(words[0], chosen, options["--ahead"])
         elif "--edit" in options:
             self.shell.set_next_input(edit_text(report, words, chosen))
         else:
             print(kernel_text(report, chosen))
+
+    def _show_resources(self, name: str, chosen: Sequence[KernelReport], target: str) -> None:
+        """What the Triton text becomes on a GPU that need not be here."""
+        made = self._compiled(name)
+        try:
+            found = self.session.compiler().resources(made, target, {kernel.name for kernel in chosen})
+        except (ValueError, late.errors().ToolchainError) as error:
+            raise UsageFault(getattr(error, "output", str(error))) from None
+        print("\n".join(f"{kernel}: {row}" for kernel, rows in found.items() for row in rows) or "no Triton text")
+        self.session.touch(function_of(made))
 
     def _do_graph(self, rest: str) -> None:
         words, options = options_of(rest, {"--level": True, "--pass": True, "--save": True})

@@ -9,7 +9,7 @@ SUBCOMMANDS = {
     "bench": "bench f(x)      eager and compiled in turns: medians, spread [-n calls] [-r rounds] [-o NAME] [--torch]",
     "check": "check f(x)      call f by eager and compiled on copies: results, writes, printed text, random numbers",
     "guards": "guards f        what must hold for the compiled code to be used",
-    "kernels": "kernels f [k0]  the text of the generated kernels [--lang c|triton] [--save DIR] [--edit]",
+    "kernels": "kernels f [k0]  texts of the generated kernels [--lang c|triton] [--save DIR] [--edit] [--ahead sm_90]",
     "graph": "graph f         the captured graphs as Python text [--level L] [--pass NAME] [--save x.svg|x.dot|x.html]",
     "diff": "diff f A B      what differs between two entries (0, 1, ...) or passes (captured, lowered, ...)",
     "dot": "dot f [file]    the first graph in DOT, for Graphviz",
@@ -23,7 +23,7 @@ TAKES_NAME = ("show", "why", "explain", "guards", "kernels", "graph", "diff", "d
 TAKES_CALL = ("bench", "check", "explain")
 WORDS = {
     "bench": ("-n", "-r", "-o", "--torch"),
-    "kernels": ("--lang", "--save", "--edit"),
+    "kernels": ("--lang", "--save", "--edit", "--ahead"),
     "graph": ("--level", "--pass", "--save"),
     "cache": ("ls", "path", "clear"),
 }

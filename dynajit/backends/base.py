@@ -56,7 +56,8 @@ class CompiledGraph:
     schedule: every decision to fuse or not, one sentence each. wrapper: the Python text that calls the kernels.
     passes: (title, text) of the program after each step from the graph to the kernels. sample: given a number, the
     seconds of as many launches of each kernel as they happen, by its name, and of whole calls under "".
-    edit: run a kernel by another text; raises ToolchainError if that cannot be built.
+    edit: run a kernel by another text; raises ToolchainError if that cannot be built. ahead: what the Triton text of a
+    kernel becomes on a GPU that need not be here (`runtime.ahead`).
     """
 
     fn: Callable[..., tuple[Any, ...]]
@@ -69,6 +70,7 @@ class CompiledGraph:
     passes: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     sample: Callable[[int], dict[str, list[float]]] | None = field(default=None, repr=False)
     edit: Callable[[str, str], None] | None = field(default=None, repr=False)
+    ahead: Callable[[str, str], tuple[Any, ...]] | None = field(default=None, repr=False)
 
 
 Backend = Callable[[GraphModule, Sequence[Any], Options, "Observer | None"], CompiledGraph]

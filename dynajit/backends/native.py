@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ from dynajit.errors import ToolchainError
 from dynajit.lower.from_fx import NotLowerable, device_of
 from dynajit.options import Options
 from dynajit.runtime import gpu
+from dynajit.runtime.ahead import Ahead, compile_ahead
 from dynajit.runtime.fast_launch import launcher
 from dynajit.runtime.launch import Binary
 from dynajit.runtime.load import load
@@ -77,7 +78,12 @@ def native(
         return replace(whole, notes=(f"the kernels could not be built, so eager's run: {error}",))
     sample = partial(forms.sample, {name: kernel.name for name, kernel in printed.plan.launched})
     edit = partial(make.edit, printed, forms) if printed.file is not None else None
-    return replace(result, fn=forms.call, sample=sample, edit=edit)
+    kernels = {kernel.name: kernel for kernel in printed.kernels}
+    return replace(result, fn=forms.call, sample=sample, edit=edit, ahead=partial(_ahead, kernels))
+
+
+def _ahead(kernels: Mapping[str, Kernel], name: str, target: str) -> tuple[Ahead, ...]:
+    return compile_ahead(kernels[name], target)
 
 
 def _adopt(forms: Forms, inputs: Sequence[Any], make: _Maker, printed: _Printed) -> None:

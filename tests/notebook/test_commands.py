@@ -167,6 +167,20 @@ def test_a_kernel_is_edited_and_run(notebook: Any, capsys: Any) -> None:
     assert "has no kernel 'k9'" in said(notebook, capsys, "kernels f k9 --edit", fails=True)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_kernel_becomes_on_a_gpu_that_is_not_here(block: Any, capsys: Any) -> None:
+    pytest.importorskip("triton")
+    text = said(block, capsys, "kernels f k0 --ahead sm_90")
+    assert re.fullmatch(r"k0_\w+: sm_90: \d+ registers, no spills, \d+ bytes of shared memory\n", text)
+    assert "there is no target 'sm_1'" in said(block, capsys, "kernels f k0 --ahead sm_1", fails=True)
+    import dynajit
+
+    assert "registers" in next(k.note for k in dynajit.report(block["f"]).kernels if k.language == "triton")
+    (found,) = dynajit.resources(block["f"], "sm_80", [text.split(":")[0]]).values()
+    assert ".visible .entry" in found[0].text
+
+
 def test_cache(notebook: Any, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNAJIT_CACHE_DIR", str(tmp_path / "kernels"))
     notebook.cell("%%compile\ndef f(x):\n    return (x * 7.125 + 3).tanh()\nf(torch.ones(3));")
