@@ -116,7 +116,9 @@ class ClassValue(Value):
     def getitem(self, m: Tracer, key: Value) -> Value:
         if self._is_enum():
             return fold(m, lambda cls, name: cls[name], [self, key])
-        if _find(self.cls, "__class_getitem__") is MISSING or is_mutable(self.cls):
+        found = lookup(m, self.cls, "__class_getitem__")
+        annotates = isinstance(found, classmethod) and found.__func__ is types.GenericAlias
+        if found is MISSING or (is_mutable(self.cls) and not annotates):
             self.missing("subscript")
         return fold(m, lambda cls, item: cls[item], [self, key])  # an annotation such as list[int]
 
