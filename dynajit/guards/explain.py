@@ -102,6 +102,8 @@ def _short(obj: Any) -> str:
 def _name(obj: Any) -> str:
     if isinstance(obj, dict) and isinstance(obj.get("__name__"), str):
         return f"the namespace of {obj['__name__']}"
+    if isinstance(obj, dict):
+        return "the same dict"
     name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
     return name if isinstance(name, str) else _short(obj)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import re
-import statistics
 import subprocess
 import sys
 import time
@@ -33,7 +32,7 @@ def test_an_unchanged_cell_is_free(notebook: Any) -> None:
             started = time.perf_counter()
             notebook.cell(text)
             seconds.append(time.perf_counter() - started)
-    assert statistics.median(spent[cell]) - statistics.median(spent[plain]) < 0.02
+    assert min(spent[cell]) - min(spent[plain]) < 0.02
     import dynajit
 
     report = dynajit.report(notebook["f"])
