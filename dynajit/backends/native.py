@@ -139,6 +139,8 @@ def _with_gradients(
     lone: bool,
 ) -> CompiledGraph:
     """Both passes by our kernels, as one autograd function."""
+    if device_of(example_inputs) != "cpu":
+        return replace(whole, notes=("with gradients, graphs on a GPU run under eager autograd",))
 
     compile_it: Any = native  # as a backend, it shows no `lone`
 
