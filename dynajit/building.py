@@ -18,6 +18,7 @@ from torch.fx import graph_module
 from dynajit import events, frame
 from dynajit.backends import FROM_CACHE, CompiledGraph, compile_graph
 from dynajit.graph import meta as metas
+from dynajit.graph.demands import demand
 from dynajit.options import Options
 from dynajit.records import GraphRecord
 from dynajit.report import Stage
@@ -86,7 +87,7 @@ def build_graph(trace: Trace, made: body.Draft, options: Options, root: CodeType
 
     compiled = _backend(module, examples, options, observe, root)
     switches = any(node.target in ambient.SWITCHES for node in operations)
-    seeds = any(node.target in ambient.SEEDS for node in operations)
+    seeds = any(node.target in ambient.SEEDS or node.target is demand for node in operations)
     fn = _restoring_modes(compiled.fn, seeds) if switches or seeds else compiled.fn
     call = frame.GraphCall(fn, _is_pure(operations, seeds), root.co_qualname)
     _GRAPH_OWNERS[id(call)] = weakref.ref(root)
@@ -158,7 +159,8 @@ def _is_pure(operations: Sequence[fx.Node], random_kept: bool) -> bool:
             return False
         if (node.meta.get("random") or metas.name_of(node.target) in metas.RANDOM) and not random_kept:
             return False
-        if node.kwargs.get("training") is True or metas.name_of(node.target) == "batch_norm":
+        draws = metas.name_of(node.target) in metas.RANDOM
+        if (node.kwargs.get("training") is True and not draws) or metas.name_of(node.target) == "batch_norm":
             return False
     return True
 

@@ -13,6 +13,7 @@ from dynajit.frame import MISSING
 from dynajit.source import Known
 from dynajit.values import exception
 from dynajit.values.base import Value
+from dynajit.values.builtin import OpaqueValue
 from dynajit.values.constant import fold
 from dynajit.values.dict_instance import DictInstance, builtin_call, is_dict_class, new_dict_instance
 from dynajit.values.function import FunctionValue
@@ -28,6 +29,8 @@ def construct(m: Machine, cls: type, args: Sequence[Value], kwargs: Mapping[str,
     """`cls(*args, **kwargs)` for a Python class: object.__new__, then __init__."""
     if issubclass(cls, enum.Enum) and len(args) == 1 and not kwargs:
         return fold(m, cls, args)
+    if _is_lazy_property(cls) and args and isinstance(first := m.realize(args[0]), FunctionValue):
+        return OpaqueValue(cls(first.fn))
     if issubclass(cls, BaseException):
         return exception.construct(m, cls, args, kwargs)
     if issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__.__code__.co_filename.startswith("<"):
@@ -43,6 +46,11 @@ def construct(m: Machine, cls: type, args: Sequence[Value], kwargs: Mapping[str,
         raise GraphBreak(reasons.OPAQUE_CALL, f"making a {cls.__qualname__} (__del__)")
     lookup(m, cls, "__new__")
     return _initialised(m, new_instance(m, cls), args, kwargs)
+
+
+def _is_lazy_property(cls: type) -> bool:
+    """What a lazy property of a distribution is when it is read from the class: it is asked for its type only."""
+    return cls.__module__ == "torch.distributions.utils" and cls.__name__ == "_lazy_property_and_property"
 
 
 def _initialised(m: Machine, value: InstanceValue, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:

@@ -16,6 +16,7 @@ from dynajit.evaluate.arguments import Arguments
 from dynajit.evaluate.other_call import OtherCall
 from dynajit.graph import autocast
 from dynajit.graph import meta as metas
+from dynajit.graph.demands import demand
 from dynajit.guards.guard import strides_for, tensor_spec
 from dynajit.marks import marks_of
 from dynajit.reasons import Reason
@@ -264,6 +265,8 @@ def _keep_errors_apart(m: Machine, node: Any, writes: bool, risky: bool) -> None
     statement, or when the program has changed Python objects before.
     """
     node.meta["risky"] = risky
+    if writes and any(n.target is demand for n in m.recorder.nodes):
+        raise GraphBreak(reasons.WRITE_AND_ERROR, metas.name_of(node.target))
     if not (writes or risky) or not (m.is_protected() or m.heap.changed()):
         return
     others = m.recorder.nodes[:-1]

@@ -141,6 +141,11 @@ class InstanceValue(Handle):
             return m.wrap(raw, Known(raw))
         if is_data(raw):
             return m.wrap(raw, ClassAttr(Known(self.cls), name))
+        get = raw_attr(type(raw), "__get__")
+        if isinstance(get, types.FunctionType) and is_modelled(type(raw)):
+            lookup(m, type(raw), "__get__")
+            owner = ClassValue(self.cls, source=Known(self.cls))
+            return m.call(FunctionValue(get, source=Known(get)), [m.wrap(raw, Known(raw)), self, owner], {})
         raise GraphBreak(reasons.NO_OPERATION, f"the descriptor {self.cls.__qualname__}.{name}")
 
     def _class_function(self, m: Tracer, name: str) -> Value | None:

@@ -13,7 +13,7 @@ from dynajit.errors import GraphBreak
 from dynajit.frame import MISSING, Dispatcher
 from dynajit.source import Call, ClassAttr, Known, Source
 from dynajit.values.base import Emitter, Tracer, Value
-from dynajit.values.constant import fold
+from dynajit.values.constant import Constant, fold
 from dynajit.values.function import FunctionValue, MethodValue
 from dynajit.values.wrap import rule
 
@@ -181,6 +181,11 @@ def bind_to_class(m: Tracer, owner: ClassValue, found: Any, name: str) -> Value:
         return m.wrap(found, ClassAttr(Known(owner.cls), name))
     if isinstance(found, property):
         raise GraphBreak(reasons.NO_OPERATION, f"the property {name} of a class")
+    get = _find(type(found), "__get__")
+    if isinstance(get, types.FunctionType) and is_mutable(type(found)):
+        lookup(m, type(found), "__get__")
+        args = [m.wrap(found, Known(found)), Constant(None), owner]
+        return m.call(FunctionValue(get, source=Known(get)), args, {})
     raise GraphBreak(reasons.NO_OPERATION, f"the descriptor {owner.cls.__qualname__}.{name}")
 
 

@@ -347,6 +347,8 @@ def make_dict_iterator(m: Tracer, owner: DictValue, what: str) -> DictIterator:
 
 def _is_key(key: Any) -> bool:
     """Whether it is a constant, or an object that is told from others by identity."""
+    if type(key) is tuple:
+        return all(map(_is_key, key))
     return is_plain(key) or isinstance(key, _KEYS)
 
 

@@ -15,6 +15,7 @@ from dynajit import markers, reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
+from dynajit.graph.demands import demand
 from dynajit.source import Known
 from dynajit.values import ambient, context
 from dynajit.values.base import Value
@@ -313,3 +314,15 @@ def _initialised(m: Machine) -> Value:
     found = torch.distributed.is_initialized()
     m.guard(Known(torch.distributed), "STATE", ((torch.distributed.is_initialized, found),))
     return Constant(found)
+
+
+@builtin(torch._is_all_true)
+def is_all_true(m: Machine, valid: Value) -> Value:
+    """What distributions ask of their parameters holds, or the graph fails and is run again by Python."""
+    home = m.frame.callee.globals.get("__name__")
+    asked = isinstance(home, str) and home.startswith("torch.distributions.")
+    writes = any(node.meta.get("writes") for node in m.recorder.nodes)
+    if not asked or writes or m.is_protected() or not isinstance(valid, TensorValue):
+        return m.record("call_function", torch._is_all_true, (valid,), {})
+    m.record_effect(demand, (valid,))
+    return Constant(True)
