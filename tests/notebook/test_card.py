@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
+import importlib
 import json
 import re
 import shutil
@@ -248,6 +250,18 @@ def test_the_source_of_an_instance_is_that_of_its_class(notebook: Any) -> None:
     notebook.cell("net(torch.ones(2));")
     assert "   3 ●         return x.exp()" in notebook.text("net")
     assert f"In[{number}]:2" in text_of(notebook.card("net")["text/html"])
+
+
+def test_the_page_about_reports_names_every_field() -> None:
+    report = importlib.import_module("dynajit.report")
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    for name, text in sections.items():
+        fields = {field.name for field in dataclasses.fields(getattr(report, name))}
+        rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+        assert {word for row in rows for word in re.findall(r"`(\w+)`", row)} == fields, name
+    kinds = {name for name, value in vars(report).items() if dataclasses.is_dataclass(value)}
+    assert set(sections) == kinds
 
 
 def test_widget_view(notebook: Any) -> None:
