@@ -8,7 +8,7 @@ from math import prod
 
 import torch
 
-from dynajit.lower.ir import VIEWS, Origin, Value, base_of, memory_of
+from dynajit.lower.ir import VIEWS, Origin, Value, base_of
 from dynajit.lower.program import Program
 from dynajit.schedule.axes import Axes, Dim
 from dynajit.schedule.group import Dims, Group
@@ -144,10 +144,11 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
     inputs: list[Operand] = []
     load_of: dict[int, int] = {}  # serial of the value that is loaded -> its operand
     for serial, (load, dims) in sorted(group.loads.items()):
-        base = memory_of(load)
+        base = base_of(load)
         given = base.arg.strides if base.op == "buffer" else strides.get(base.serial, contiguous(base.shape))
         load_of[serial] = len(inputs)
-        inputs.append(replace(_operand(_name(base, origins), base, dims_of(dims), given), picked=load.op == "lookup"))
+        picked = serial in group.body and group.body[serial].op == "lookup"
+        inputs.append(replace(_operand(_name(base, origins), base, dims_of(dims), given), picked=picked))
     outputs: list[Operand] = []
     stores: list[tuple[int, int]] = []
     for serial in sorted(stored):

@@ -93,11 +93,6 @@ def base_of(value: Value) -> Value:
     return value
 
 
-def memory_of(load: Value) -> Value:
-    """The value in memory that a load reads: the base of a view, or the table of a lookup."""
-    return base_of(load.srcs[0] if load.op == "lookup" else load)
-
-
 def walk(roots: list[Value]) -> Iterator[Value]:
     """Every value the roots depend on, in program order."""
     seen: dict[int, Value] = {}

@@ -12,7 +12,7 @@ from math import prod
 
 from torch.fx import Node
 
-from dynajit.lower.ir import LEAVES, UNARY, VIEWS, Value, base_of, memory_of, walk
+from dynajit.lower.ir import LEAVES, UNARY, VIEWS, Value, base_of, walk
 from dynajit.lower.program import Extern, Program, leaves
 from dynajit.schedule.axes import Axes, Dim
 from dynajit.schedule.group import Group, Misfit, Placement
@@ -254,7 +254,7 @@ class _Fuser:
         if prod(self.axes.size[axis] for axis in self.axes.resolve(group.domain)) <= SMALL_KERNEL:
             return True
         mine = {base_of(src).serial for src in walk([value]) if base_of(src).op == "buffer"}
-        return any(memory_of(load).serial in mine for load, _ in group.loads.values())
+        return any(base_of(load).serial in mine for load, _ in group.loads.values())
 
     def _try(self, value: Value, groups: list[Group]) -> str | None:
         """Join these groups with the value as one; None if that worked, else why not."""
@@ -300,7 +300,7 @@ class _Fuser:
                 if chain is not None and len(chain.large) > READS:
                     del self.chains[serial], self.inline[serial]  # stored once, where it was computed anyway
         for load, _ in placement.loads.values():
-            base = memory_of(load)
+            base = base_of(load)
             if base.op != "buffer":
                 self.stored.add(base.serial)
 

@@ -18,7 +18,7 @@ class Misfit(Exception):
 class Group:
     """By serial: body: the values computed; dims: the axes of each dimension of a value; over: the axes of a reduction;
     views: the axes of views on the way to memory; loads: values read from memory, under the view they are read by, with
-    the axes of the base's dimensions.
+    the axes of the base's dimensions; the table of a lookup stands under the lookup.
 
     domain: all loop axes, in the order of the widest value. reduced: those that reductions run over. level: kernels of
     one level do not read each other.
@@ -154,7 +154,7 @@ class Placement:
         """The dimensions of the numbers, then those of a row; which row it is, no loop says."""
         table, numbers = value.srcs
         row: Dims = tuple(() if size == 1 else (self.axes.new(size),) for size in table.shape[1:])
-        self.loads[value.serial] = value, ((), *row)
+        self.loads[value.serial] = table, ((), *row)
         return (*self.read(numbers), *row)
 
     def _reduce(self, value: Value) -> Dims:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch.fx import Node
 
-from dynajit.lower.ir import memory_of
+from dynajit.lower.ir import base_of
 from dynajit.lower.program import Extern, Program, leaves
 from dynajit.schedule.fuse import Schedule, values_of
 from dynajit.schedule.group import Group
@@ -33,7 +33,7 @@ def order(program: Program, needs: Needs, schedule: Schedule) -> list[Step]:
             return
         done.add(id(group))
         for load, _ in group.loads.values():
-            base = memory_of(load)
+            base = base_of(load)
             if base.op != "buffer":
                 group_needs(schedule.home[base.serial])
         steps.append(group)

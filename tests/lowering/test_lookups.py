@@ -36,6 +36,19 @@ def test_embedding_with_positions_and_a_norm() -> None:
     same(function, TABLE, t(7, 33, seed=2), NUMBERS)
 
 
+def test_looked_up_rows_that_another_kernel_reads() -> None:
+    def function(w: Any, i: Any, m: Any) -> Any:
+        h = F.embedding(i, w)
+        k = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)
+        h = h + (k @ m)
+        return h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6), (h.mean(1) * 2).sum(0)
+
+    args = TABLE, NUMBERS, t(33, 33)
+    graph = every_kernel(symbolic_trace(function), args)
+    for mine, wanted in zip(graph.fn(*args), function(*args), strict=True):
+        assert difference(mine, wanted, False, 1e-5) is None
+
+
 def test_index_with_negative_numbers() -> None:
     same(lambda x, i: (x[i] * 2,), TABLE, NUMBERS - 25)
     same(lambda x, i: (x[i] + x[i + 1],), TABLE, NUMBERS - 25)
