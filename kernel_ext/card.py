@@ -55,7 +55,7 @@ class Card:
         in_full = target.options.view in ("open", "text") or self.has_html or not self.is_told
         text = str(found) if in_full else found.headline()  # a terminal cannot take back what it has printed
         self.is_told = True
-        said = [text for text in (target.checked, target.shared) if text]
+        said = [text for text in (target.checked, target.timed, target.shared) if text]
         plain = "\n".join([text, *said])
         if target.options.view == "text" or not self.has_html:
             self._put({"text/plain": plain})

@@ -101,7 +101,7 @@ def _card(
             f'<summary style="cursor:pointer;padding:3px 0">{title}</summary>{panel.render(report)}</details>'
         )
     return div(headline(report) + extra + "".join(folds), _BOX, class_="dj-report", id=uid, data_name=report.name,
-               data_tab=tab, data_most=most or "")  # fmt: skip
+               data_tab=tab, data_most=most or "", data_open="all" if open_all else "")  # fmt: skip
 
 
 def headline(report: Report) -> str:

@@ -235,7 +235,7 @@ class Compile(Magics):  # type: ignore[misc]
         if not self.session.is_terminal():
             bundle["text/html"] = result._repr_html_()
         self.shell.display_pub.publish(bundle)
-        self.session.touch(function_of(call.function))
+        self.session.touch(function_of(call.function), f"{result.ratio:.2f} times the speed of eager for {text}")
 
     def _do_check(self, rest: str) -> None:
         call = parsed_call(rest, self.shell.user_ns, "check")

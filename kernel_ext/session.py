@@ -282,11 +282,12 @@ class Session:
         target = next(found, None)
         return target.fresh_report() if target is not None else None
 
-    def touch(self, function: FunctionType | None) -> None:
-        """There is something new about a function."""
+    def touch(self, function: FunctionType | None, timed: str = "") -> None:
+        """There is something new about a function, perhaps its speed."""
         for target in self.targets.values():
             if target.function is function:
                 target.heard += 1
+                target.timed = timed or target.timed
 
     # ---- events ----
 

@@ -22,7 +22,7 @@ class Target:
     """made: the compiled object. function: the one whose frames are captured. events: how many were heard of it.
 
     shown: the number of events that the card has seen. checked: what comparing with eager gave. noticed: the number of
-    recompiles that the user was told of.
+    recompiles that the user was told of. timed: what comparing its speed with eager's gave.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Target:
     inlined: str = ""
     noticed: int = 0
     shared: str = ""
+    timed: str = ""
 
     @property
     def code(self) -> CodeType:

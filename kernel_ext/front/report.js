@@ -25,7 +25,7 @@ function mount(root, data, hooks) {
     const name = el.dataset.tab;
     const tab = make("button", { role: "tab", type: "button", id: `${id}-t-${name}`, "aria-controls": `${id}-p-${name}` },
       el.querySelector("summary").textContent);
-    const panel = make("div", { role: "tabpanel", id: `${id}-p-${name}`, "aria-labelledby": tab.id, class: "dj-panel", tabindex: "0" });
+    const panel = make("div", { role: "tabpanel", id: `${id}-p-${name}`, "aria-labelledby": tab.id, class: "dj-panel", tabindex: "0", "data-title": tab.textContent });
     for (const child of Array.from(el.childNodes)) if (child.nodeName !== "SUMMARY") panel.appendChild(child);
     panels[name] = { tab, panel };
     bar.appendChild(tab);
@@ -38,7 +38,7 @@ function mount(root, data, hooks) {
     const second = root.classList.contains("dj-wide") && beside[name];
     for (const other of names) {
       const on = other === name;
-      panels[other].panel.hidden = !on && other !== second;
+      panels[other].panel.hidden = !on && other !== second && !root.dataset.open;
       panels[other].panel.style.order = on ? 0 : 1;
       panels[other].panel.classList.toggle("dj-whole", !second);
       panels[other].tab.setAttribute("aria-selected", on);
@@ -73,7 +73,7 @@ function mount(root, data, hooks) {
     both.addEventListener("click", () => widen(!root.classList.contains("dj-wide")));
     row.append(bar, both);
     root.dataset.tab = panels[root.dataset.tab] ? root.dataset.tab : names[0];
-    widen(root.clientWidth > 960 && all(".dj-kernel").length > 0);
+    widen(root.clientWidth > 960 && all(".dj-kernel").length > 0 && !root.dataset.open);
   }
 
   // ---- lists: one stop for Tab, arrows inside ----

@@ -44,6 +44,7 @@ def test_bench(block: Any, capsys: Any) -> None:
     assert "times the speed of eager" in shown["text/plain"]
     assert "medians of 3 rounds of 5 calls" in text_of(shown["text/html"])
     assert re.search(r"k0 .*%", text_of(block.card("f")["text/html"]))  # the card has the share of the time, too
+    assert "times the speed of eager for f(" in block.text("f")
     assert "is not compiled" in said(block, capsys, "bench max(1, 2)", fails=True)
     assert "needs a number" in said(block, capsys, "bench f(w, w) -n x", fails=True)
     assert "there is no option --tortch" in said(block, capsys, "bench f(w, w) --tortch", fails=True)

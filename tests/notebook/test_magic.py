@@ -297,6 +297,18 @@ def test_out_view_quiet_and_dynamic(notebook: Any) -> None:
     assert notebook.cell("%compile show g") is None
 
 
+def test_settings(notebook: Any, capsys: Any) -> None:
+    notebook.cell("%config Compile.view = 'none'")
+    notebook.cell("%%compile\ndef f(x):\n    return x + 1\nf(torch.ones(2));")
+    assert notebook.cards == []
+    notebook.cell("%config Compile.view = 'open'")
+    notebook.cell("%%compile\ndef g(x):\n    return x + 1\ng(torch.ones(2));")
+    assert 'data-open="all"' in notebook.card("g")["text/html"]
+    assert notebook.card("g")["text/html"].count('<details class="dj-tab"') == 6
+    assert notebook.card("g")["text/html"].count(" open><summary") >= 6
+    notebook.cell("%config Compile.view = 'card'")
+
+
 def test_force_captures_again(notebook: Any) -> None:
     cell = "%%compile {}\ndef f(x):\n    return x + 1"
     notebook.cell(cell.format(""))
