@@ -404,7 +404,7 @@ def test_three_thousand_nodes(browser: Any, lab: Lab) -> None:
         [
             "%load_ext kernel_ext\nimport torch, time\nfrom torch import nn",
             LARGE,
-            "tall = Tall()\nwith torch.no_grad():\n    tall(torch.randn(2, 8))\nprint('ready')",
+            "tall = Tall()\nwith torch.no_grad():\n    tall(torch.randn(2, 8))\nprint('rea' + 'dy')",
         ],
     )
     with opened(browser, lab, "large.ipynb") as tab:
@@ -412,10 +412,12 @@ def test_three_thousand_nodes(browser: Any, lab: Lab) -> None:
         tab.command_without_waiting("notebook:run-all-cells")
         page.wait_for_function("document.body.innerText.includes('ready')", timeout=PATIENCE)
         began = time.monotonic()
-        card = page.locator(CARD, has_text="Tall.forward").first
+        card = page.locator(CARD, has_text="3000 ops").first
         card.wait_for(timeout=PATIENCE)
-        print("first paint after the compile", time.monotonic() - began)
-        assert "3000 ops" in card.inner_text()
+        painted = time.monotonic() - began
+        print("first paint after the compile", painted)
+        assert painted < 4  # a second on a machine with nothing else to do
+        assert "Tall.forward" in card.inner_text()
         card.get_by_role("tab", name="Graph").click()
         graph = card.locator(".dj-graph").first
         assert graph.locator(".dj-node").count() < 60
