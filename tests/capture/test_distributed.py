@@ -27,7 +27,9 @@ def work(rank, port):
     dist.init_process_group("gloo", rank=rank, world_size=2)
     trains_the_same(rank)
     collects_in_one_graph(rank)
+    dist.barrier()
     dist.destroy_process_group()
+    os._exit(0)  # threads of gloo that are still there may abort the interpreter's own exit
 
 
 def trains_the_same(rank):

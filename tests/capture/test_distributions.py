@@ -26,13 +26,13 @@ def other_distributions(x):
 
 @program(T(3, 2))
 def a_parameter_that_is_wrong(x):
-    return distributions.Normal(x, -x.exp()).rsample()
+    return distributions.Normal(x, -x.exp(), validate_args=True).rsample()
 
 
 @program(T(3, 2), graphs=(1, 2, 3, 4), breaks="DJ-D001 DJ-D001 | DJ-D001 | DJ-D001 DJ-D001 DJ-D001")
 def a_wrong_parameter_after_a_write(x):
     x.mul_(2)
-    return distributions.Normal(x, -x.exp()).rsample()
+    return distributions.Normal(x, -x.exp(), validate_args=True).rsample()
 
 
 def test_the_graphs_own_error_is_a_value_error():
@@ -41,6 +41,6 @@ def test_the_graphs_own_error_is_a_value_error():
 
 @program(T(3, 2), graphs=(1, 2, 3), breaks="DJ-B017")
 def a_wrong_parameter_before_a_write(x):
-    made = distributions.Normal(x, -x.exp())
+    made = distributions.Normal(x, -x.exp(), validate_args=True)
     x.mul_(2)
     return made.rsample()
