@@ -27,7 +27,7 @@ INLINE void sum_start_{suffix}(struct sum_{suffix} *s, long n) {{
     for (int k = 0; k < width; k++) s->level[l][k] = 0;
 }}
 /* blocks are whole rows of lanes, but for the last */
-static void sum_block_{suffix}(struct sum_{suffix} *s, long m, const {type_} *v) {{
+OUTLINE void sum_block_{suffix}(struct sum_{suffix} *s, long m, const {type_} *v) {{
   enum {{ width = {wide} }};
   const long mask = (1L << s->power) - 1;
   long j = 0;
@@ -47,7 +47,7 @@ static void sum_block_{suffix}(struct sum_{suffix} *s, long m, const {type_} *v)
   }}
   for (int k = 0; j + k < m; k++) s->rest[k] = v[j + k];
 }}
-static {type_} sum_end_{suffix}(const struct sum_{suffix} *s) {{
+OUTLINE {type_} sum_end_{suffix}(const struct sum_{suffix} *s) {{
   enum {{ width = {wide}, lanes = width / 4 }};
   const long rest = s->n - s->rows * width;
   {type_} part[width], total = 0;
@@ -84,7 +84,7 @@ struct columns_{suffix} {{
   long rows, body, wide, power, power4;
   {type_} level[4][{WIDE}], left[4][4][{4 * vector}], rest[3][{4 * vector}];
 }};
-static void columns_start_{suffix}(struct columns_{suffix} *s, long rows, long start, long m, long n) {{
+OUTLINE void columns_start_{suffix}(struct columns_{suffix} *s, long rows, long start, long m, long n) {{
   const long unit = n < {vector} ? 4 : {4 * vector}, body = n / unit * unit - start;
   s->rows = rows;
   s->body = body < 0 ? 0 : body < m ? body : m;
@@ -97,13 +97,13 @@ static void columns_start_{suffix}(struct columns_{suffix} *s, long rows, long s
       for (long j = 0; j < m - s->body; j++) s->left[l][k][j] = 0;
   }}
 }}
-static void columns_up_{suffix}(long n, {type_} *level, long apart, long row, long power) {{
+OUTLINE void columns_up_{suffix}(long n, {type_} *level, long apart, long row, long power) {{
   for (int l = 1; l < 4; l++) {{
     for (long j = 0; j < n; j++) level[l * apart + j] += level[(l - 1) * apart + j], level[(l - 1) * apart + j] = 0;
     if (row & (((1L << power) - 1) << (l * power))) break;
   }}
 }}
-INLINE void columns_row_{suffix}(struct columns_{suffix} *s, long row, const {type_} *v) {{
+OUTLINE void columns_row_{suffix}(struct columns_{suffix} *s, long row, const {type_} *v) {{
   const long left = s->wide - s->body;
 #pragma omp simd
   for (long j = 0; j < s->body; j++) s->level[0][j] += v[j];
@@ -117,7 +117,7 @@ INLINE void columns_row_{suffix}(struct columns_{suffix} *s, long row, const {ty
   if (row % 4 == 3 && !(row / 4 + 1 & ((1L << s->power4) - 1)))
     columns_up_{suffix}({16 * vector}, s->left[0][0], {16 * vector}, row / 4 + 1, s->power4);
 }}
-static void columns_end_{suffix}(struct columns_{suffix} *s, {type_} *sum) {{
+OUTLINE void columns_end_{suffix}(struct columns_{suffix} *s, {type_} *sum) {{
   for (long j = 0; j < s->body; j++) sum[j] = s->level[0][j] + s->level[1][j] + s->level[2][j] + s->level[3][j] + 0;
   for (long j = 0; j < s->wide - s->body; j++) {{
     {type_} part[4];
