@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch import fx
 
+from dynajit import reasons
 from dynajit.bytecode import NOWHERE, Position
+from dynajit.errors import GraphBreak
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Recorder:
         return unique
 
     def call(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin) -> fx.Node:
+        if any(isinstance(arg, np.generic) for arg in (*args, *kwargs.values())):  # they print as code that names numpy
+            raise GraphBreak(reasons.OPAQUE_CALL, "an operation on one of numpy's numbers")
         return self._keep(self.graph.create_node(op, target, tuple(args), dict(kwargs)), origin)
 
     def _keep(self, node: fx.Node, origin: Origin) -> fx.Node:
