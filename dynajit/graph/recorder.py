@@ -72,7 +72,7 @@ class Recorder:
         return unique
 
     def call(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin) -> fx.Node:
-        if any(isinstance(arg, np.generic) for arg in (*args, *kwargs.values())):  # they print as code that names numpy
+        if any(map(_has_numpy, (*args, *kwargs.values()))):  # they print as code that names numpy
             raise GraphBreak(reasons.OPAQUE_CALL, "an operation on one of numpy's numbers")
         return self._keep(self.graph.create_node(op, target, tuple(args), dict(kwargs)), origin)
 
@@ -109,3 +109,9 @@ class Recorder:
     def operations(self) -> int:
         """How many nodes compute something."""
         return sum(node.op != "placeholder" for node in self.nodes)
+
+
+def _has_numpy(arg: Any) -> bool:
+    if isinstance(arg, slice):
+        return any(map(_has_numpy, (arg.start, arg.stop, arg.step)))
+    return any(map(_has_numpy, arg)) if isinstance(arg, (list, tuple)) else isinstance(arg, np.generic)
