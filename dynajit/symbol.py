@@ -64,7 +64,16 @@ TEXTS: dict[Callable[..., Any], str] = {
     math.trunc: "math.trunc({})", math.sqrt: "math.sqrt({})", math.log: "math.log({})", math.log2: "math.log2({})",
     math.exp: "math.exp({})",
 }  # fmt: skip
-NAMESPACE = {"math": math, "abs": abs, "bool": bool, "int": int, "float": float, "round": round, "__builtins__": {}}
+NAMESPACE = {
+    "np": np,
+    "math": math,
+    "abs": abs,
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "round": round,
+    "__builtins__": {},
+}
 
 
 def is_number(obj: Any) -> bool:
@@ -83,8 +92,8 @@ def other_of(number: Number) -> Any:
 def text_of(number: Number) -> str | None:
     if isinstance(number, Symbol):
         return number.text
-    if not math.isfinite(number):
-        return None
+    if not math.isfinite(number) or (isinstance(number, np.generic) and not repr(number).startswith("np.")):
+        return None  # NumPy before 2.0 does not write down what kind of number it is
     return repr(number) if number >= 0 else f"({number!r})"
 
 

@@ -171,10 +171,11 @@ def specialise(m: Machine, value: Value) -> Value:
         return value
     symbol = value.symbol
     demand_backed(symbol)
-    if symbol.root is not None or symbol.text is None:
+    value_text = text_of(symbol.example)
+    if symbol.root is not None or symbol.text is None or value_text is None:
         fix(m, symbol.roots)
     else:
-        guard_relation(m, Relation(f"{symbol.text} == {symbol.example!r}", True, symbol.roots))
+        guard_relation(m, Relation(f"{symbol.text} == {value_text}", True, symbol.roots))
     return Constant(symbol.example)
 
 

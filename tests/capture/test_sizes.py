@@ -253,6 +253,22 @@ def test_numbers_of_numpy(kind):
     across(f, calls, graphs=3)
 
 
+def test_numbers_of_numpy_beside_sizes():
+    """Relations between a size and a number of NumPy are written down as what they are."""
+
+    def f(x, positions):
+        ends, length = positions.numpy(), x.shape[1]
+        weights = [1 - (ends[0] - j) / length for j in range(ends[0])]
+        weights += [0 for _ in range(ends[0], ends[1] + 1)]
+        weights += [1 - (j - ends[1]) / length for j in range(ends[1] + 1, length)]
+        return torch.tensor(weights) * x
+
+    compiled = dynajit.compile(f, backend="eager")
+    for n in (4, 5, 6, 7):
+        x, positions = T(2, n), torch.tensor([1, 2])
+        assert torch.equal(compiled(x, positions), f(x, positions))
+
+
 def test_gradients_through_symbolic_sizes():
     class Net(nn.Module):
         def __init__(self):
