@@ -8,7 +8,7 @@ import importlib
 import threading
 
 DELAY = 0.05
-STEPS = ("torch", "sympy", "dynajit")
+STEPS = ("torch", "dynajit", "sympy")  # the last one is for shape rules: a first call need not wait for it
 
 
 class Preload:
