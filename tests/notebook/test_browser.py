@@ -468,6 +468,7 @@ def test_as_widget(browser: Any, lab: Lab) -> None:
         page.wait_for_function("document.querySelector('.widget-text input[type=number]').value === '8'")
         tab.command("notebook:insert-cell-below")
         page.keyboard.press("Enter")
+        page.wait_for_function("document.activeElement.closest('.jp-mod-active .cm-content') !== null")
         page.keyboard.insert_text(
             "print(card.tab, card.selected_line, card.selected_node, 'tab' in seen)\ncard.tab = 'guards'"
         )
