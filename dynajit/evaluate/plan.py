@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from dynajit import reasons
+from dynajit.errors import Skip
 from dynajit.guards.guard import Relation
 from dynajit.source import Local, Source
 from dynajit.symbol import NAMESPACE, Root, Symbol
@@ -108,6 +110,8 @@ class Plan:
 
     def again(self) -> None:
         self.rounds += 1
+        if self.rounds > 2 * PATIENCE:  # nothing is symbolic any more, and the other call still goes another way
+            raise Skip(reasons.DYNAMIC_SHAPE, "sizes that the data decides")
         raise Replan
 
     def _other(self, root: Root) -> Any:

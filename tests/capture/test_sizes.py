@@ -1,5 +1,6 @@
 """Sizes and numbers that change between calls: how many graphs they cost, and that every call is eager's."""
 
+import contextlib
 import copy
 import operator
 
@@ -12,6 +13,8 @@ from torch import nn
 
 import dynajit
 from dynajit import events
+from dynajit.errors import Skip
+from dynajit.evaluate.plan import Plan, Replan
 
 
 def across(fn, calls, graphs, **options):
@@ -340,3 +343,11 @@ def test_an_error_for_some_sizes_is_eagers():
         return z + y
 
     across(f, [(T(3), T(3)), (T(5), T(5)), (T(6), T(7)), (T(8), T(8)), (T(4), T(9))], graphs=4)
+
+
+def test_a_plan_that_nothing_helps_comes_to_an_end():
+    plan = Plan()
+    with pytest.raises(Skip):
+        for _ in range(1000):
+            with contextlib.suppress(Replan):
+                plan.conflict((), frozenset())
