@@ -125,7 +125,11 @@ class Tab:
         if with_kernel:
             self.kernel_is("idle")
 
+    def select(self, cell: int) -> None:
+        self.page.evaluate(f"void (jupyterapp.shell.currentWidget.content.activeCellIndex = {cell})")
+
     def command(self, name: str, arguments: str = "{}") -> None:
+        """Of a cell that runs, the answer comes when it has run."""
         self.page.evaluate(f"jupyterapp.commands.execute('{name}', {arguments}).then(() => 1)")
 
     def command_without_waiting(self, name: str) -> None:
