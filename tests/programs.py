@@ -30,7 +30,8 @@ def T(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0, grad: bool
 
 @dataclass(frozen=True)
 class Program:
-    """graphs: how many are captured. breaks: codes of the reasons, in order. Where Pythons differ: all that may be.
+    """graphs: how many are captured. breaks: codes of the reasons, in order. Where Pythons differ: all that may be;
+    None: any, for tables of programs that are about behaviour only.
 
     make: called before each run to give fresh arguments, for programs whose arguments cannot be copied.
     """
@@ -38,8 +39,8 @@ class Program:
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
-    graphs: int | tuple[int, ...] = 1
-    breaks: str = ""
+    graphs: int | tuple[int, ...] | None = 1
+    breaks: str | None = ""
     make: Callable[[], tuple[Any, ...]] | None = None
     backend: str = "eager"
 
@@ -60,7 +61,7 @@ class Program:
             report = dynajit.report(compiled)
         skipped = [e for e in seen if isinstance(e, events.FrameSkipped) and e.reason_code == "DJ-S006"]
         assert not skipped, skipped[0].detail
-        assert report.status != "eager" or self.graphs == 0, report.reason
+        assert report.status != "eager" or self.graphs in (0, None), report.reason
         graphs = sum(1 for e in seen if isinstance(e, events.EntryAdded) and e.record.graph is not None)
         codes = [
             e.record.end.reason.code for e in seen if isinstance(e, events.EntryAdded) and e.record.end is not None
@@ -68,9 +69,11 @@ class Program:
         told = [f"{e.record.end.reason.title} ({e.record.end.detail})" for e in seen
                 if isinstance(e, events.EntryAdded) and e.record.end is not None]  # fmt: skip
         assert after == before, f"compiled again at the second call: {failed}"
-        allowed = self.graphs if isinstance(self.graphs, tuple) else (self.graphs,)
-        assert graphs in allowed, f"{graphs} graphs, expected {self.graphs}; breaks: {told}"
-        assert codes in [choice.split() for choice in self.breaks.split("|")], f"breaks {codes}: {told}"
+        if self.graphs is not None:
+            allowed = self.graphs if isinstance(self.graphs, tuple) else (self.graphs,)
+            assert graphs in allowed, f"{graphs} graphs, expected {self.graphs}; breaks: {told}"
+        if self.breaks is not None:
+            assert codes in [choice.split() for choice in self.breaks.split("|")], f"breaks {codes}: {told}"
 
 
 @contextlib.contextmanager
@@ -92,7 +95,7 @@ class Observation:
     globals: dict[str, Any]
     rng: torch.Tensor
     random: Any
-    grad_mode: bool
+    modes: tuple[Any, ...]
 
 
 def observe(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Observation:
@@ -119,9 +122,20 @@ def observe(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     namespace.update(before)
     for name, value in kept.items():
         _put_back(namespace[name], value)
-    mode = torch.is_grad_enabled()
+    modes = _modes()
     torch.set_grad_enabled(True)
-    return Observation(outcome, args, out.getvalue(), changed, torch.get_rng_state(), random.getstate(), mode)
+    return Observation(outcome, args, out.getvalue(), changed, torch.get_rng_state(), random.getstate(), modes)
+
+
+def _modes() -> tuple[Any, ...]:
+    """What of PyTorch's own state a program might leave switched."""
+    return (
+        torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype(),
+        torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled(),
+        torch.are_deterministic_algorithms_enabled(), torch.get_num_threads(), torch.is_anomaly_enabled(),
+        torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack(),
+        torch.backends.mkldnn.enabled, torch._C._get_flash_sdp_enabled(), torch._C._get_math_sdp_enabled(),
+    )  # fmt: skip
 
 
 def _put_back(target: Any, value: Any) -> None:
@@ -140,7 +154,7 @@ def assert_same(got: Observation, want: Observation, when: str) -> None:
     assert got.printed == want.printed, f"{when}: printed {got.printed!r}, eager {want.printed!r}"
     assert torch.equal(got.rng, want.rng), f"{when}: the random state differs"
     assert got.random == want.random, f"{when}: the state of `random` differs"
-    assert got.grad_mode == want.grad_mode, f"{when}: the grad mode differs"
+    assert got.modes == want.modes, f"{when}: modes of PyTorch {got.modes}, eager {want.modes}"
 
 
 def compare(got: Any, want: Any, where: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dynajit import reasons
 from dynajit.bytecode import Instr
 from dynajit.errors import GraphBreak, Raised
+from dynajit.evaluate import wrappers
 from dynajit.evaluate.program import program_of
 from dynajit.evaluate.state import Frame, Suspended
 from dynajit.source import Known
@@ -42,9 +43,10 @@ def inline(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Va
         module = fn.fn.__module__ or ""
         if module == "torch._dynamo.decorators" and fn.fn.__name__ in _MARKS:
             return Constant(None)  # advice to another compiler
-        if module == "torch._dynamo.mutation_guard" and fn.fn.__name__ == "patched_init":
-            init = dict(zip(fn.fn.__code__.co_freevars, fn.fn.__closure__ or (), strict=True))["init"].cell_contents
-            return m.call(FunctionValue(init, source=Known(init)), args, kwargs)
+        around = wrappers.of(fn.fn.__code__)
+        if around is not None:
+            m.guard(fn.source or Known(fn.fn), "CODE", fn.fn.__code__)
+            return around(m, fn.fn, args, kwargs)
         if module.startswith(UNTRACED_MODULES) or (
             module == _DATA_PARALLEL and fn.fn.__name__ not in _AROUND_THE_MODULE
         ):

@@ -1,7 +1,7 @@
 # ruff: noqa: UP028, B007 - written for the evaluator: every step is an instruction that it follows
-"""What functions of itertools do, written as generators that the evaluator can follow (Modules/itertoolsmodule.c).
+"""What functions of itertools and some others do, written as Python that the evaluator can follow.
 
-They are evaluated, never called: lazily, item by item, as the originals work.
+Generators are evaluated, never called: lazily, item by item, as the originals work (Modules/itertoolsmodule.c).
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import torch
 
 
 def chain(*iterables: Iterable[Any]) -> Iterator[Any]:
@@ -153,3 +155,8 @@ def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[tu
 def count_elements(mapping: Any, iterable: Iterable[Any]) -> None:
     for item in iterable:
         mapping[item] = mapping.get(item, 0) + 1
+
+
+def optimizer_step(step: Callable[..., Any], optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    with torch.set_grad_enabled(optimizer.defaults["differentiable"]):
+        return step(optimizer, *args, **kwargs)

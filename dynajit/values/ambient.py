@@ -219,7 +219,13 @@ class TorchContextMethod(Value):
 
 
 def close(m: Tracer) -> None:
-    """At the end of the graph: leave what is still open. The real contexts are entered by the replacement."""
+    """At the end of the graph: leave what is still open. The real contexts are entered by the replacement.
+
+    Regions of autocast stay open; those that the graph did not count are counted now, for they will be left.
+    """
+    for counted in state(m).nesting:
+        if not counted:
+            m.record_effect(torch.autocast_increment_nesting, ())
     for context in reversed(state(m).open):
         context.leave(m, m.heap[context.key][1])
 
@@ -229,10 +235,11 @@ Enter = Callable[..., tuple[Ambient, Any]]
 
 
 def _inference(m: Tracer, before: Ambient, mode: bool) -> tuple[Ambient, Any]:
-    if mode == before.inference:
+    """Both ways it decides about gradients, too: off in the mode, on out of it (c10/core/InferenceMode.h)."""
+    if mode == before.inference and m.grad_mode is not mode:
         return before, None
     node = m.record_effect(grad_mode._enter_inference_mode, (mode,))
-    torch._C._set_grad_enabled(not mode and before.grad)  # what is made inside does not require gradients
+    torch._C._set_grad_enabled(not mode)
     return replace(before, inference=mode), node
 
 

@@ -40,7 +40,8 @@ class GradContext(Handle):
         self.missing("use as a decorator inside the function")
 
     def enter(self, m: Tracer) -> Value:
-        m.heap.put(self.key, m.grad_mode)
+        if self.cls is not torch.set_grad_enabled:  # which remembers the mode before when it is made
+            m.heap.put(self.key, m.grad_mode)
         m.set_grad_mode(self.mode)
         return Constant(None)
 

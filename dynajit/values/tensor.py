@@ -225,6 +225,8 @@ def call_tensor_method(
         return Constant(owner.device.index if owner.device.type != "cpu" else -1)
     if name == "type" and not kwargs:
         return _type(m, owner, args)
+    if name == "new":
+        args = sizes_apart(m, args)
     if name == "requires_grad_" and owner.source is not None and _leaf_fact(owner) is False:
         raise GraphBreak(reasons.AUTOGRAD, f"{owner.describe()}.requires_grad_()")
     if name in ("resize_", "resize_as_") and (owner.source is not None or owner.other is not None):
@@ -232,6 +234,17 @@ def call_tensor_method(
     if name in ("cpu", "cuda") and not args and not kwargs and owner.device.type == name:
         return owner  # eager returns the tensor itself
     return m.record("call_method", name, (owner, *args), kwargs)
+
+
+def sizes_apart(m: Tracer, args: Sequence[Value]) -> Sequence[Value]:
+    """A `torch.Size` as the only argument is a shape where a tuple would be data: as numbers it says so in the graph."""
+    size = m.realize(args[0]) if len(args) == 1 else None
+    if size is None or size.python_type() is not torch.Size:
+        return args
+    numbers = m.unpack(size)
+    if not numbers:
+        raise GraphBreak(reasons.NO_OPERATION, "a tensor made with an empty torch.Size")
+    return numbers
 
 
 def _size(m: Tracer, owner: TensorValue, args: Sequence[Value]) -> Value | None:

@@ -16,7 +16,7 @@ from dynajit.values.base import Value
 from dynajit.values.constant import Constant, plain
 from dynajit.values.generator import GeneratorInput
 from dynajit.values.sequence import structure
-from dynajit.values.tensor import TensorValue
+from dynajit.values.tensor import TensorValue, sizes_apart
 
 
 @builtin(nn.Parameter)
@@ -49,7 +49,7 @@ def refuse_construction(m: Machine, *args: Value, **kwargs: Value) -> Value:
 def _legacy(cls: Any) -> None:
     def run(m: Machine, *args: Value) -> Value:
         """`torch.FloatTensor(2, 3)` or of nested lists; its size is that of a real one."""
-        values = [structure(m, value) for value in args]
+        values = [structure(m, value) for value in sizes_apart(m, args)]
         try:
             real = cls(*values)
         except Exception as error:
