@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 SCALAR_SAFE = frozenset({
     "add", "sub", "mul", "truediv", "iadd", "isub", "imul", "itruediv", "lt", "le", "gt", "ge", "eq", "ne", "div",
     "rsub", "true_divide", "subtract", "multiply", "divide", "fill", "clamp", "masked_fill", "where", "neg",
-    "full_like", "maximum", "minimum",
+    "full_like", "maximum", "minimum", "addcdiv", "addcmul", "lerp", "pow", "rpow", "ipow", "clip", "clamp_min",
+    "clamp_max", "threshold", "hardtanh", "leaky_relu", "elu", "softshrink", "hardshrink", "nan_to_num", "logit",
+    "uniform", "exponential",
+    *(f"_foreach_{name}" for name in ("add", "sub", "mul", "div", "pow", "lerp", "addcdiv", "addcmul", "clamp_min",
+                                      "clamp_max", "maximum", "minimum")),
 })  # fmt: skip
 
 
@@ -148,8 +152,8 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
         reason = unanswered(name, error)
         if reason is None or metas.writes_to(target) or metas.versions(converter.tensors) != before:
             raise GraphBreak(reasons.META_FAILED, f"{name}: {str(error).splitlines()[0]}") from None
-        node.meta["risky"], node.meta["writes"] = True, False
-        _keep_errors_apart(m, node, False, True)
+        node.meta["writes"] = False
+        _keep_errors_apart(m, node, False, name not in _TELL or any(t.meta.numel() != 1 for t in converter.tensors))
         cls = unknown_class(name, converter.tensors, real_kwargs)
         if cls in UNBACKED_EXAMPLES:
             return SymbolicNumber(node, unbacked(node, cls))
@@ -201,6 +205,8 @@ def _listed(m: Machine, node: Any, tensor: TensorValue) -> Value | None:
     return new_list(m, [SymbolicNumber(item, unbacked(item, cls)) for item in items])
 
 
+_TELL = frozenset({"item", "tolist"})  # what a tensor of one element always can
+
 LISTED = 64  # numbers that a list from a tensor may have to be taken apart
 
 
@@ -247,6 +253,11 @@ max_unpool1d max_unpool2d max_unpool3d grid_sample masked_scatter unflatten comb
 )
 
 
+_PLAIN_ALGEBRA = frozenset(
+    "linalg_vector_norm linalg_cross linalg_matmul linalg_multi_dot linalg_vecdot linalg_diagonal".split()
+)
+
+
 def may_fail(target: Any, tensors: Sequence[TensorValue], args: Sequence[Any]) -> bool:
     name = metas.name_of(target)
     if name in ("getitem", "setitem"):
@@ -255,7 +266,7 @@ def may_fail(target: Any, tensors: Sequence[TensorValue], args: Sequence[Any]) -
         )
     if name in ("floordiv", "mod", "floor_divide", "remainder", "fmod", "ifloordiv", "imod"):
         return any(not value.meta.dtype.is_floating_point for value in tensors)
-    return name in _MAY_FAIL or name.startswith("linalg_")
+    return name in _MAY_FAIL or (name.startswith("linalg_") and name not in _PLAIN_ALGEBRA)
 
 
 def _keep_errors_apart(m: Machine, node: Any, writes: bool, risky: bool) -> None:
@@ -267,7 +278,8 @@ def _keep_errors_apart(m: Machine, node: Any, writes: bool, risky: bool) -> None
     node.meta["risky"] = risky
     if writes and any(n.target is demand for n in m.recorder.nodes):
         raise GraphBreak(reasons.WRITE_AND_ERROR, metas.name_of(node.target))
-    if not (writes or risky) or not (m.is_protected() or m.heap.changed()):
+    changed = any(key != ambient.KEY for key in m.heap.changed())  # what PyTorch has set, an error leaves set
+    if not (writes or risky) or not (m.is_protected() or changed):
         return
     others = m.recorder.nodes[:-1]
     if (writes and any(n.meta.get("risky") for n in others)) or (risky and any(n.meta.get("writes") for n in others)):

@@ -10,7 +10,7 @@ from dynajit import reasons
 from dynajit.bytecode import Instr
 from dynajit.errors import GraphBreak
 from dynajit.rewrite.reload import Reload
-from dynajit.source import FreeCell, Item
+from dynajit.source import FreeCell
 from dynajit.trace import Trace
 from dynajit.values.ambient import TorchContext
 from dynajit.values.base import NULL, Value
@@ -42,8 +42,6 @@ def _replay_one(emit: Reload, value: Value, before: Any, after: Any) -> None:
         emit.instruction("LIST_EXTEND", 1)
         emit.instruction("POP_TOP")
     elif isinstance(value, ListValue):
-        if _was_only_read(value, before, after):
-            return
         for item in after:
             emit.load(item)
         emit.build("BUILD_LIST", len(after))
@@ -84,14 +82,6 @@ def _set_items_of_deque(target: deque[Any], *items: Any) -> None:
 
 def _set_variable(variable: ContextVar[Any], value: Any) -> None:
     variable.set(value)
-
-
-def _was_only_read(value: ListValue, before: Any, after: Any) -> bool:
-    """The list's items were looked at, and are what they were."""
-    assert value.obj is not None
-    if not isinstance(before, Appended) or len(after) != len(value.obj):
-        return False
-    return all(item.source == Item(value.source, i) for i, item in enumerate(after) if value.source is not None)
 
 
 def _replay_dict(emit: Reload, value: DictValue, before: Items, after: Items) -> None:

@@ -57,6 +57,8 @@ class FunctionValue(Value):
             return m.realize(m.wrap(getattr(self.fn, name), Attr(self.source, name)))
         if name in self.fn.__dict__:
             return m.wrap(self.fn.__dict__[name], Attr(self.source, name))
+        if name == "__get__":
+            return Binder(self)
         if name == "__code__":
             m.guard(self.source, "CODE", self.fn.__code__)
             return Constant(self.fn.__code__)
@@ -162,6 +164,27 @@ def make_function(m: Tracer, made: Callee, annotations: Value | None) -> NestedF
     key = m.new_key()
     m.heap.new(key, {}, existing=False)
     return NestedFunction(key, made, annotations)
+
+
+@dataclass(frozen=True, eq=False)
+class Binder(Value):
+    """`function.__get__`: binds the function to an object."""
+
+    function: Value
+
+    kind = "method"
+
+    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        owner = m.realize(args[0]) if args else None
+        if owner is None or kwargs:
+            self.missing("a call without an object")
+        if isinstance(owner, Constant) and owner.value is None:
+            return self.function
+        return MethodValue(self.function, owner)
+
+    def reload(self, emit: Emitter) -> None:
+        emit.load(self.function)
+        emit.instruction("LOAD_ATTR", "__get__")
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,8 +136,8 @@ class ListValue(Handle):
             assert self.obj is not None
             m.guard(self.source, "LENGTH", len(self.obj))
             before = tuple(m.wrap(item, Item(self.source, i)) for i, item in enumerate(self.obj))
-            items = before + tuple(items)
-            m.heap.put(self.key, items)
+            items = before + tuple(items) if items else before
+            m.heap.learn(self.key, before, items)
         return items
 
     def getattr(self, m: Tracer, name: str) -> Value:

@@ -237,7 +237,7 @@ def call_tensor_method(
 
 
 def sizes_apart(m: Tracer, args: Sequence[Value]) -> Sequence[Value]:
-    """A `torch.Size` as the only argument is a shape where a tuple would be data: as numbers it says so in the graph."""
+    """A `torch.Size` as the only argument is a shape where a tuple would be data: numbers say so in the graph."""
     size = m.realize(args[0]) if len(args) == 1 else None
     if size is None or size.python_type() is not torch.Size:
         return args

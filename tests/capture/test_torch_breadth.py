@@ -361,3 +361,9 @@ def a_hook_that_keeps_gradients_in_a_list(w):
 @program(T(4), T(4))
 def both_ways_in_one_graph(x, y):
     return torch.cond(x.sum() > 0, lambda a, b: a + b, lambda a, b: a - b, (x, y)) * 2
+
+
+@program(T(3, 2))
+def sizes_as_shapes_of_legacy_tensors(x):
+    made = torch.FloatTensor(x.shape), x.new(x.size()), torch.Tensor(x[..., :1].shape), x.new(2, 3)
+    return [tensor.zero_() for tensor in made], x.new([1, 2]), torch.LongTensor((x.shape[0], 3))

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import dynajit
+from dynajit import events
 
 
 class Net(nn.Module):
@@ -55,3 +56,58 @@ def test_same_weights(optimizer, amp, what):
     got = train(optimizer, amp, what, "eager")
     assert got[:2] == want[:2]
     assert all(torch.equal(a, b) for a, b in zip(got[2], want[2], strict=True))
+
+
+OPTIMIZERS = {
+    **{name: (lambda params, cls=getattr(torch.optim, name): cls(params, lr=1e-2))
+       for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD",
+                    "Rprop", "Adafactor")},
+    "SGD, momentum": lambda params: torch.optim.SGD(params, 0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "Adam, amsgrad": lambda params: torch.optim.Adam(params, amsgrad=True),
+    "Adam, foreach": lambda params: torch.optim.Adam(params, foreach=True),
+    "AdamW, fused": lambda params: torch.optim.AdamW(params, fused=True),
+    "Adam, maximize": lambda params: torch.optim.Adam(params, maximize=True),
+    "Adam, tensor lr": lambda params: torch.optim.Adam(params, lr=torch.tensor(0.01)),
+}  # fmt: skip
+# These look at data, or cannot be predicted without it, in the middle of their step.
+IN_PARTS = ("RAdam", "ASGD", "Rprop", "Adafactor", "Adam, tensor lr")
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.filterwarnings("ignore")
+def test_an_optimizer_in_the_step(name):
+    """zero_grad, the loss, clipping, the step and the schedule: one break, which is `backward()`."""
+
+    def run(compiled):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3))
+        made = OPTIMIZERS[name](net.parameters())
+        schedule = torch.optim.lr_scheduler.StepLR(made, 2, 0.5)
+
+        def step(x, y):
+            made.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            made.step()
+            schedule.step()
+            return loss.item()
+
+        losses, seen = [], []
+        call = dynajit.compile(step, backend="eager") if compiled else step
+        with events.subscribed(seen.append):
+            for i in range(5):
+                torch.manual_seed(i)
+                losses.append(call(torch.randn(6, 4), torch.randint(0, 3, (6,))))
+        dynajit.reset()
+        state = [value for held in made.state_dict()["state"].values() for value in held.values()]
+        made_entries = [event.record for event in seen if isinstance(event, events.EntryAdded)]
+        ends = {(entry.end.reason.code, entry.end.detail) for entry in made_entries if entry.end is not None}
+        return losses, [*(p.detach() for p in net.parameters()), *state], schedule.get_last_lr(), ends
+
+    want, got = run(False), run(True)
+    assert got[0] == want[0]
+    for a, b in zip(got[1], want[1], strict=True):
+        assert torch.equal(a, b) if isinstance(b, torch.Tensor) else a == b
+    assert got[2] == want[2]
+    assert {code for code, _ in got[3]} == {"DJ-D005"} or name in IN_PARTS, got[3]
