@@ -173,11 +173,55 @@ member(PyObject *obj, PyObject *name)
     return value;
 }
 
+/* Where a key of a table with str keys only is (Objects/dictobject.c); the table's own key replaces the equal one of
+   the node, so that it is found by its address the next time. -1 where it is not worth a search. */
+static Py_ssize_t
+place_of(PyDictKeysObject *keys, Node *node)
+{
+    const Py_ssize_t count = keys->dk_nentries;
+    if (!PyUnicode_CheckExact(node->arg) || (count > DJ_SEARCHED && node->number != 0)) {
+        return -1;
+    }
+    PyDictUnicodeEntry *entries = DJ_UNICODE_ENTRIES(keys);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *key = entries[i].me_key;
+        if (key != NULL && PyUnicode_CheckExact(key) && (key == node->arg || PyUnicode_Compare(key, node->arg) == 0)) {
+            Py_SETREF(node->arg, Py_NewRef(key));
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The item of a dict. Borrowed, or NULL. The place where it was the last time is looked at first. */
+static PyObject *
+dict_item(PyObject *dict, Node *node)
+{
+    PyDictObject *mp = (PyDictObject *)dict;
+    PyDictKeysObject *keys = mp->ma_keys;
+    if (mp->ma_values != NULL || keys->dk_kind != DICT_KEYS_UNICODE) {
+        return PyDict_GetItemWithError(dict, node->arg);
+    }
+    if (node->number < keys->dk_nentries) {
+        PyDictUnicodeEntry *entry = &DJ_UNICODE_ENTRIES(keys)[node->number];
+        if (entry->me_key == node->arg) {
+            return entry->me_value;
+        }
+    }
+    PyObject *value = PyDict_GetItemWithError(dict, node->arg);
+    if (value != NULL) { /* no key's __eq__ ran: the keys are strings */
+        const Py_ssize_t place = place_of(keys, node);
+        node->number = place < 0 ? node->number : place;
+    }
+    return value;
+}
+
 static PyObject *
 item(PyObject *obj, Node *node)
 {
     if (PyDict_Check(obj)) {
-        return found_or_missing(PyDict_GetItemWithError(obj, node->arg));
+        return found_or_missing(PyLong_CheckExact(node->arg) ? PyDict_GetItemWithError(obj, node->arg)
+                                                             : dict_item(obj, node));
     }
     if (PyLong_CheckExact(node->arg) && (PyTuple_Check(obj) || PyList_Check(obj))) {
         const Py_ssize_t size = Py_SIZE(obj);

@@ -14,6 +14,7 @@
 
 #define DJ_GENERATOR_FLAGS (CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)
 #define DJ_SMALL 40 /* values kept on the C stack before memory is asked for */
+#define DJ_SEARCHED 64 /* entries of a dict that are looked through for where a key is */
 
 /* ---- guards.c, access.c, checks.c, equal.c, tensors.c, shim.c, state.c, configure.c: the guard program ---- */
 

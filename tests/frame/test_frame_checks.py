@@ -190,6 +190,48 @@ def test_item() -> None:
     assert fetch(ITEM, 0, "text") is MISSING
 
 
+def test_item_of_a_dict_whose_keys_move() -> None:
+    """The place where a key was is looked at first, and never believed."""
+
+    def dynamic(text: str) -> str:
+        return "".join(list(text))  # equal, and another object
+
+    check = frame.Check([(-1, LOCAL, 0, ()), (0, ITEM, "key 2", ())], [1])
+    numbers = {dynamic(f"key {i}"): i for i in range(5)}
+    big = {dynamic(f"key {i}"): -i for i in range(300)}
+    mixed: dict[Any, Any] = {1: "one", "key 2": "two", (3,): "three"}
+    late = dict(reversed(big.items()))
+
+    class Split:
+        def __init__(self) -> None:
+            self.__dict__.update({"key 1": 1, "key 2": 22})
+
+    for _ in range(3):
+        for table in (
+            numbers,
+            big,
+            mixed,
+            late,
+            vars(Split()),
+            collections.OrderedDict(numbers),
+            {},
+            {"key 2": "alone"},
+        ):
+            assert check.run(test_item, (table,)) == (table.get("key 2", MISSING),)
+    del numbers["key 2"]
+    assert check.run(test_item, (numbers,)) == (MISSING,)
+    numbers["key 2"] = 7
+    assert check.run(test_item, (numbers,)) == (7,)
+    numbers["key 2"] = 8
+    assert check.run(test_item, (numbers,)) == (8,)
+    del numbers["key 0"], numbers["key 1"]
+    for i in range(100):
+        numbers[f"more {i}"] = i  # another table of keys
+        assert check.run(test_item, (numbers,)) == (8,)
+    numbers.clear()
+    assert check.run(test_item, (numbers,)) == (MISSING,)
+
+
 def test_type_and_type_attr() -> None:
     assert fetch(TYPE, None, 3) is int
     assert fetch(TYPE_ATTR, "computed", Plain) is Plain.__dict__["computed"]
