@@ -33,7 +33,7 @@ from dynajit.values.base import NULL, Handle, Lazy, Value
 from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue, existing_cell
 from dynajit.values.constant import Constant, SymbolicNumber, fold
-from dynajit.values.dict_instance import DictInstance, builtin_call
+from dynajit.values.container_instance import ContainerInstance, builtin_call
 from dynajit.values.exception import construct, raised
 from dynajit.values.function import Callee
 from dynajit.values.heap import Heap
@@ -467,7 +467,7 @@ class Machine:
         return self.call(self.getattr(owner, name), args, {})
 
     def call_builtin_method(self, owner: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
-        assert isinstance(owner, DictInstance)
+        assert isinstance(owner, ContainerInstance)
         return builtin_call(self, owner, name, args, kwargs)
 
     def getattr(self, owner: Value, name: str) -> Value:

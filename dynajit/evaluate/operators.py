@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate import sizes
 from dynajit.symbol import TEXTS, unbacked_in
-from dynajit.values.base import Value
+from dynajit.values.base import Handle, Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold, is_known, plain
-from dynajit.values.instance import InstanceValue
+from dynajit.values.container_instance import ContainerInstance
+from dynajit.values.instance import InstanceDict, InstanceValue, raw_attr
 from dynajit.values.mapping import DictValue, DictView, hashable, new_dict, pairs
 from dynajit.values.sequence import ListValue, TupleValue, new_list, same_or_equal
 from dynajit.values.sets import SetValue, difference, intersection, union
@@ -80,10 +83,12 @@ def binary(m: Machine, symbol: str, left: Value, right: Value) -> Value:
             return m.record("call_function", plain_function, (left, right), {})
     if isinstance(left, Constant) and isinstance(right, Constant):
         return fold(m, plain_function, [left, right])
+    items, others = _items(m, left, name), _items(m, right, name)
     if inplace:
-        changed = _inplace_container(m, symbol, left, right)
+        changed = _inplace_container(m, symbol, items, others)
         if changed is not None:
-            return changed
+            return left if changed is items else changed
+    left, right = items, others
     if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
         return _special_methods(m, symbol, name, left, right, inplace)
     sizes = any(isinstance(value, TupleValue) and value.cls is not tuple for value in (left, right))
@@ -95,6 +100,14 @@ def binary(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     if is_known(m, left) and is_known(m, right):
         return fold(m, plain_function, [left, right])
     raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+def _items(m: Machine, value: Value, name: str) -> Value:
+    """The items of a derived list or dict that has no method of its own for this operator."""
+    if not isinstance(value, ContainerInstance) or isinstance(value.storage, SetValue):
+        return value  # what sets make is of the derived class
+    own = any(value.method(m, f"__{kind}{name}__") is not None for kind in ("", "i", "r"))
+    return value if own else value.storage
 
 
 def _inplace_container(m: Machine, symbol: str, left: Value, right: Value) -> Value | None:
@@ -129,7 +142,8 @@ def _containers(m: Machine, symbol: str, left: Value, right: Value) -> Value | N
                 return new_list(m, sequence.items_now(m) * times)
             return TupleValue(sequence.items * times)
     if symbol == "|" and isinstance(left, DictValue) and isinstance(right, DictValue):
-        return new_dict(m, [*left.items_now(m).values(), *right.items_now(m).values()], left.cls)
+        cls = left.cls if left.cls in (OrderedDict, defaultdict) else dict
+        return new_dict(m, [*left.items_now(m).values(), *right.items_now(m).values()], cls)
     if isinstance(left, SetValue) and isinstance(right, (SetValue, DictView)):
         sets: dict[str, Callable[..., Value]] = {"|": union, "&": intersection, "-": difference}
         if symbol in sets:
@@ -187,6 +201,7 @@ def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
         return m.record("call_function", function, (left, right), {})
     if is_known(m, left) and is_known(m, right):
         return fold(m, function, [left, right])
+    left, right = _compared(m, left, name), _compared(m, right, mirrored)
     if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
         return _compare_instances(m, symbol, (name, mirrored), left, right)
     same_kind = isinstance(left, (ListValue, TupleValue)) and type(left) is type(right)
@@ -210,6 +225,10 @@ def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
         if left.kind in _PLAIN_KINDS and right.kind in _PLAIN_KINDS and left.python_type() is not right.python_type():
             return Constant(symbol == "!=")
     raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+def _compared(m: Machine, value: Value, name: str) -> Value:
+    return value.operand(m, f"__{name}__") if isinstance(value, ContainerInstance) else value
 
 
 _BY_IDENTITY = frozenset({"class", "function", "builtin", "module"})
@@ -239,8 +258,23 @@ def _compare_instances(m: Machine, symbol: str, names: tuple[str, str], left: Va
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
     if symbol in ("==", "!="):
-        return Constant(is_same(m, left, right) == (symbol == "=="))
+        return Constant(_equal_instances(m, left, right) == (symbol == "=="))
     raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+def _equal_instances(m: Machine, left: Value, right: Value) -> bool:
+    """`==` of what has no method of its own in Python: by identity, or by the attributes of a namespace."""
+    instances = [value for value in (left, right) if isinstance(value, InstanceValue)]
+    if all(issubclass(value.cls, SimpleNamespace) for value in instances) and len(instances) == 2:
+        mine, other = (InstanceDict(value).copied(m) for value in instances)
+        return m.is_true(m.compare("==", mine, other))
+    for value in instances:
+        if not isinstance(raw_attr(value.cls, "__eq__"), FunctionType) and raw_attr(value.cls, "__eq__") is not _EQ:
+            value.missing("==")
+    return is_same(m, left, right)
+
+
+_EQ = object.__eq__
 
 
 def is_same(m: Machine, left: Value, right: Value) -> bool:
@@ -259,7 +293,28 @@ def is_same(m: Machine, left: Value, right: Value) -> bool:
         singleton = against.identity() is not None and against.identity()[0] == "is" and value.identity() is None
         if singleton and (isinstance(value, (Constant, SymbolicNumber, TupleValue)) or value.source is None):
             return False
-    raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} is {right.describe()}")
+    if isinstance(left, Constant) != isinstance(right, Constant):
+        made = right if isinstance(left, Constant) else left
+        if isinstance(made, Handle) and made.source is None:
+            return False
+    known = _same_number(left, right)
+    if known is None:
+        raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} is {right.describe()}")
+    return known
+
+
+def _same_number(left: Value, right: Value) -> bool | None:
+    """Different numbers or strings are different objects; of equal ones that is certain for small ints and for `""`."""
+    if not isinstance(left, Constant) or not isinstance(right, Constant):
+        return None
+    mine, other = left.value, right.value
+    if type(mine) is not type(other):
+        return False
+    if type(mine) not in (int, float, complex, str, bytes):
+        return None
+    if mine != other and mine == mine and other == other:
+        return False
+    return True if type(mine) is int and -5 <= mine <= 256 else None
 
 
 def contains(m: Machine, item: Value, container: Value) -> bool:

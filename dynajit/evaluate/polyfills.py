@@ -152,6 +152,26 @@ def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[tu
         yield tuple(row)
 
 
+def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
+    while True:
+        try:
+            item = function()
+        except StopIteration:
+            return
+        if item is sentinel or item == sentinel:
+            return
+        yield item
+
+
+def from_the_last(sequence: Any, count: int) -> Iterator[Any]:
+    for index in range(count - 1, -1, -1):
+        try:
+            item = sequence[index]
+        except (IndexError, StopIteration):
+            return
+        yield item
+
+
 def count_elements(mapping: Any, iterable: Iterable[Any]) -> None:
     for item in iterable:
         mapping[item] = mapping.get(item, 0) + 1

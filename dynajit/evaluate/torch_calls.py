@@ -76,7 +76,12 @@ def is_collective(target: Any) -> bool:
 
 def is_recorded(target: Any) -> bool:
     try:
-        return is_collective(target) or target in RECORDED or type(target).__module__ == "torch._ops"
+        return (
+            is_collective(target)
+            or target in RECORDED
+            or type(target).__module__ == "torch._ops"
+            or isinstance(target, torch.jit.ScriptFunction)
+        )
     except TypeError:  # not hashable
         return False
 

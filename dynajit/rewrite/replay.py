@@ -17,6 +17,7 @@ from dynajit.values.base import NULL, Value
 from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue
 from dynajit.values.constant import Constant
+from dynajit.values.container_instance import parts_of, set_items_of_dict, set_items_of_list, set_items_of_set
 from dynajit.values.context import GradContext
 from dynajit.values.contextvar import ContextVarValue
 from dynajit.values.deque import DequeValue
@@ -41,6 +42,9 @@ def _replay_one(emit: Reload, value: Value, before: Any, after: Any) -> None:
         emit.build("BUILD_TUPLE", len(after))
         emit.instruction("LIST_EXTEND", 1)
         emit.instruction("POP_TOP")
+    elif isinstance(value, ListValue) and value.cls is not list:  # its own methods were evaluated already
+        emit.call(set_items_of_list, value, *after)
+        emit.instruction("POP_TOP")
     elif isinstance(value, ListValue):
         for item in after:
             emit.load(item)
@@ -54,7 +58,7 @@ def _replay_one(emit: Reload, value: Value, before: Any, after: Any) -> None:
     elif isinstance(value, DictValue):
         _replay_dict(emit, value, before, after)
     elif isinstance(value, SetValue):
-        emit.call(_set_elements, value, *after.values())
+        emit.call(set_items_of_set, value, *after.values())
         emit.instruction("POP_TOP")
     elif isinstance(value, InstanceValue):
         _replay_attributes(emit, value, before, after)
@@ -86,7 +90,7 @@ def _set_variable(variable: ContextVar[Any], value: Any) -> None:
 
 def _replay_dict(emit: Reload, value: DictValue, before: Items, after: Items) -> None:
     if value.cls not in (dict, OrderedDict, defaultdict):  # its own __setitem__ was evaluated already
-        emit.call(_set_items, value, *(part for pair in after.values() for part in pair))
+        emit.call(set_items_of_dict, value, *parts_of(value, after))
         emit.instruction("POP_TOP")
         return
     kept = [name for name in before if name in after]
@@ -108,18 +112,6 @@ def _replay_dict(emit: Reload, value: DictValue, before: Items, after: Items) ->
             emit.load(value)
             emit.load(key)
             emit.instruction("STORE_SUBSCR")
-
-
-def _set_items(target: dict[Any, Any], *parts: Any) -> None:
-    base = OrderedDict if isinstance(target, OrderedDict) else dict
-    base.clear(target)
-    for key, value in zip(parts[::2], parts[1::2], strict=True):
-        base.__setitem__(target, key, value)
-
-
-def _set_elements(target: set[Any], *elements: Any) -> None:
-    target.clear()
-    target.update(elements)
 
 
 def _replay_attributes(emit: Reload, value: InstanceValue, before: dict[str, Value], after: dict[str, Value]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ PLAIN = (
 
 
 # Objects of the standard library that nobody changes once they are made: their attributes are facts.
-TRUSTED = (dataclasses.Field, inspect.Signature, inspect.Parameter, torch.finfo, torch.iinfo, types.CodeType)
+TRUSTED = (dataclasses.Field, inspect.Signature, inspect.Parameter, torch.finfo, torch.iinfo, types.CodeType,
+           re.Pattern, re.Match)  # fmt: skip
 
 
 # Kinds of which equal objects are one object.
@@ -75,6 +77,8 @@ class Constant(Value):
                 m.throw(AttributeError, *error.args)
             if isinstance(found, types.MappingProxyType):
                 found = dict(found)
+            if isinstance(value, (re.Pattern, re.Match)) and callable(found):
+                return ConstantMethod(value, name)
             return (
                 m.wrap(found, Known(found))
                 if not is_plain(found) and not isinstance(found, dict)
@@ -85,7 +89,7 @@ class Constant(Value):
         self.missing(f"attribute {name!r}")
 
     def getitem(self, m: Tracer, key: Value) -> Value:
-        if isinstance(self.value, (str, bytes, range)) or is_typing(self.value):
+        if isinstance(self.value, (str, bytes, range, re.Match)) or is_typing(self.value):
             return fold(m, lambda v, k: v[k], [self, key])
         self.missing("subscript")
 
@@ -103,6 +107,8 @@ class Constant(Value):
         return bool(self.value)
 
     def reload(self, emit: Emitter) -> None:
+        if isinstance(self.value, re.Match):  # a new one each time
+            self.missing("rebuilding")
         emit.load_const(self.value)
 
 
@@ -245,6 +251,18 @@ def wrap_slice(m: Tracer, obj: slice, source: Source) -> Value:
 
 @rule(13, is_typing)
 def wrap_typing(m: Tracer, obj: Any, source: Source) -> Value:
+    m.guard(source, "IS", obj)
+    return Constant(obj, source=source)
+
+
+@kind(re.Pattern)
+def wrap_pattern(m: Tracer, obj: re.Pattern[Any], source: Source) -> Value:
+    m.guard(source, "IS", obj)
+    return Constant(obj, source=source)
+
+
+@kind(torch.torch_version.TorchVersion)
+def wrap_version(m: Tracer, obj: torch.torch_version.TorchVersion, source: Source) -> Value:
     m.guard(source, "IS", obj)
     return Constant(obj, source=source)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,6 +76,19 @@ class ExceptionValue(InstanceValue):
                 emit.load(value)
                 emit.instruction("SWAP", 2)
                 emit.instruction("STORE_ATTR", name)
+
+
+@dataclass(frozen=True, eq=False)
+class TracebackValue(Value):
+    """The traceback of an exception that exists in the trace only: it can be passed on, and not be looked at."""
+
+    kind = "traceback"
+
+    def python_type(self) -> type:
+        return types.TracebackType
+
+    def truth(self, m: Tracer) -> bool:
+        return True
 
 
 def _blank(cls: type[BaseException], *args: Any) -> BaseException:

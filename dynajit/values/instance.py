@@ -6,7 +6,7 @@ import functools
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak, Raised
@@ -177,7 +177,17 @@ class InstanceValue(Handle):
             return
         if raw is not MISSING and hasattr(type(raw), "__set__") and not isinstance(raw, _MEMBER):
             raise GraphBreak(reasons.NO_OPERATION, f"the descriptor {self.cls.__qualname__}.{name}")
+        if self.cls.__dictoffset__ == 0 and not isinstance(raw, _MEMBER):
+            self._refuse(m, name)
         self.put(m, name, value)
+
+    def _refuse(self, m: Tracer, name: str) -> NoReturn:
+        """Without a dict there is no other attribute than those of the slots; Python's own words for it."""
+        try:
+            object.__setattr__(_blank(self.cls), name, None)
+        except AttributeError as error:
+            m.throw(AttributeError, *error.args)
+        self.missing(f"setting attribute {name!r}")
 
     def put(self, m: Tracer, name: str, value: Value) -> None:
         m.heap.put(self.key, {**self.overlay(m), name: value})
@@ -257,7 +267,7 @@ class InstanceValue(Handle):
 
 
 def _blank(cls: type) -> Any:
-    return object.__new__(cls)
+    return types.SimpleNamespace() if cls is types.SimpleNamespace else object.__new__(cls)
 
 
 def set_attribute(obj: Any, value: Any, name: str) -> None:
@@ -279,6 +289,8 @@ def new_instance(m: Tracer, cls: type) -> InstanceValue:
 
 def is_modelled(cls: type) -> bool:
     """Whether instances are laid out as Python classes do: no C type below, plain attribute access."""
+    if cls is types.SimpleNamespace:
+        return True
     own = raw_attr(cls, "__getattribute__")
     if not is_mutable(cls) or not (own is object.__getattribute__ or isinstance(own, types.FunctionType)):
         return False
@@ -413,8 +425,8 @@ class SuperValue(Value):
     def getattr(self, m: Tracer, name: str) -> Value:
         owner = self.owner
         cls = owner.cls if isinstance(owner, ClassValue) else owner.python_type()
-        if self.after not in cls.__mro__:  # a method of a metaclass
-            self.missing(f"attribute {name!r}")
+        if self.after not in cls.__mro__:
+            return self._of_metaclass(m, owner, name)
         raw = lookup(m, cls, name, after=self.after)
         if raw is MISSING:
             m.throw(AttributeError, f"'super' object has no attribute '{name}'")
@@ -426,6 +438,18 @@ class SuperValue(Value):
             return MethodValue(m.realize(m.wrap(raw.__func__, Known(raw.__func__))), owner)
         if isinstance(raw, types.FunctionType) and not isinstance(owner, ClassValue):
             return MethodValue(FunctionValue(raw, source=Known(raw)), owner)
+        if name == "__new__" and raw is not MISSING:  # a static method
+            function = raw.__func__ if isinstance(raw, staticmethod) else raw
+            return m.wrap(function, Known(function))
+        self.missing(f"attribute {name!r}")
+
+    def _of_metaclass(self, m: Tracer, owner: Value, name: str) -> Value:
+        """In a method of a metaclass: the owner is a class, looked at as an instance."""
+        raw = lookup(m, owner.python_type(), name, after=self.after)
+        if isinstance(raw, types.FunctionType):
+            return MethodValue(FunctionValue(raw, source=Known(raw)), owner)
+        if isinstance(raw, types.WrapperDescriptorType):
+            return MethodValue(m.realize(m.wrap(raw, Known(raw))), owner)
         self.missing(f"attribute {name!r}")
 
     def reload(self, emit: Emitter) -> None:

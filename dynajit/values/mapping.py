@@ -17,6 +17,7 @@ from dynajit.source import Attr, Item, Known, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import Constant, is_plain, plain
 from dynajit.values.sequence import TupleValue
+from dynajit.values.special import special_method
 from dynajit.values.wrap import kind
 
 Items = dict[Any, tuple[Value, Value]]  # hashable -> (key, value), in order
@@ -70,6 +71,9 @@ class DictValue(Handle):
     def getattr(self, m: Tracer, name: str) -> Value:
         if name in DICT_METHODS and hasattr(self.cls, name):
             return DictMethod(self, name)
+        special = special_method(self, name)
+        if special is not None:
+            return special
         if hasattr(self.cls, name):
             self.missing(f"method {name!r}")
         m.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")

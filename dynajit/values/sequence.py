@@ -13,6 +13,7 @@ from dynajit.errors import GraphBreak
 from dynajit.source import Item, Known, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import UNKNOWN, Constant, as_plain, plain
+from dynajit.values.special import of_class, special_method
 from dynajit.values.wrap import kind, rule
 
 
@@ -65,8 +66,11 @@ class TupleValue(Value):
             return m.constant(fields)
         if name in TUPLE_METHODS or (self.cls is torch.Size and name == "numel"):
             return SequenceMethod(self, name)
+        special = special_method(self, name)
+        if special is not None:
+            return special
         if self.cls is not tuple and hasattr(self.cls, name):
-            return m.getattr(_as_instance(m, self), name)
+            return of_class(m, self, self.cls, name)
         m.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def getitem(self, m: Tracer, key: Value) -> Value:
@@ -106,10 +110,6 @@ def field_names(cls: type) -> tuple[str, ...]:
     return names or (tuple(getattr(cls, "__match_args__", ())) if hasattr(cls, "n_sequence_fields") else ())
 
 
-def _as_instance(m: Tracer, value: TupleValue) -> Value:
-    raise GraphBreak(reasons.NO_OPERATION, f"a method of the named tuple {value.cls.__name__}")
-
-
 TUPLE_METHODS = frozenset({"index", "count", "_replace", "_asdict"})
 
 
@@ -134,8 +134,9 @@ class ListValue(Handle):
         if isinstance(items, Appended):
             assert self.source is not None
             assert self.obj is not None
-            m.guard(self.source, "LENGTH", len(self.obj))
-            before = tuple(m.wrap(item, Item(self.source, i)) for i, item in enumerate(self.obj))
+            real = list.copy(self.obj)  # a derived class may say something else
+            m.guard(self.source, "LENGTH", len(real))
+            before = tuple(m.wrap(item, Item(self.source, i)) for i, item in enumerate(real))
             items = before + tuple(items) if items else before
             m.heap.learn(self.key, before, items)
         return items
@@ -143,6 +144,9 @@ class ListValue(Handle):
     def getattr(self, m: Tracer, name: str) -> Value:
         if name in LIST_METHODS:
             return SequenceMethod(self, name)
+        special = special_method(self, name)
+        if special is not None:
+            return special
         if hasattr(list, name):
             self.missing(f"method {name!r}")
         m.throw(AttributeError, f"'list' object has no attribute '{name}'")
@@ -183,6 +187,8 @@ class ListValue(Handle):
         return make_iterator(m, self, None)
 
     def reload(self, emit: Emitter) -> None:
+        if self.cls is not list:
+            self.missing("rebuilding the items alone")
         items = emit.heap[self.key]
         for item in items:
             emit.load(item)

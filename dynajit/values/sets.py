@@ -14,6 +14,7 @@ from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import UNKNOWN, Constant, as_plain, is_plain
 from dynajit.values.mapping import hashable
 from dynajit.values.sequence import TupleValue
+from dynajit.values.special import special_method
 from dynajit.values.wrap import kind
 
 Elements = dict[Any, Value]
@@ -30,10 +31,12 @@ class SetValue(Handle):
     A real set has an order of its own: iterating is modelled only where the order cannot show.
     """
 
+    cls: type = set
+
     kind = "set"
 
     def python_type(self) -> type:
-        return set
+        return self.cls
 
     def elements(self, m: Tracer) -> Elements:
         found: Elements = m.heap[self.key]
@@ -42,6 +45,9 @@ class SetValue(Handle):
     def getattr(self, m: Tracer, name: str) -> Value:
         if name in SET_METHODS:
             return SetMethod(self, name)
+        special = special_method(self, name)
+        if special is not None:
+            return special
         self.missing(f"method {name!r}")
 
     def length(self, m: Tracer) -> int:
@@ -63,6 +69,8 @@ class SetValue(Handle):
         return m.iterate(TupleValue(tuple(elements.values())))
 
     def reload(self, emit: Emitter) -> None:
+        if self.cls is not set:
+            self.missing("rebuilding the elements alone")
         elements: Elements = emit.heap[self.key]
         for element in elements.values():
             emit.load(element)

@@ -173,7 +173,7 @@ def ctxman(x):
     return y, l
 
 
-@right
+@whole
 def exitstack(x):
     l = []
     with contextlib.ExitStack() as st:
@@ -348,7 +348,7 @@ class WM(metaclass=Meta):
         s.a = a
 
 
-@right
+@whole
 def metac(x):
     w = WM(x)
     return w.a + w.m
@@ -865,7 +865,7 @@ def bytes_(x):
     return x + len(b), bytes(b), memoryview(b)[0], (1).to_bytes(2, "big"), int.from_bytes(b"\x01\x02", "big")
 
 
-@right
+@whole
 def attrs(x):
     class_ = types.SimpleNamespace(a=1)
     class_.b = x
@@ -940,7 +940,7 @@ def trystar(x):
     return x * r, l
 
 
-@right
+@whole
 def sysexc(x):
     try:
         1 / 0
@@ -994,3 +994,298 @@ def ops(x):
     r = 2**x
     q = 1 / x
     return a, b, c, y, z, w, v, t, u, s, r, q, x > 0, x == 1, x != 1, 3 - x, x.__add__(1), operator.add(x, 1), x <= x
+
+
+class Singled:
+    _i = None
+
+    def __new__(cls, *a, **k):
+        o = super().__new__(cls)
+        o.made = 1
+        return o
+
+    def __init__(s, a):
+        s.a = a
+
+
+class NoInit:
+    def __new__(cls, a):
+        o = object.__new__(cls)
+        o.a = a
+        return o
+
+
+class Other:
+    def __new__(cls, a):
+        return a * 2
+
+
+class Counting(type):
+    def __call__(cls, *a):
+        o = super().__call__(*a)
+        o.m = 5
+        return o
+
+
+class Counted(metaclass=Counting):
+    def __init__(s, a):
+        s.a = a
+
+
+@whole
+def own_new(x):
+    s = Singled(x)
+    return s.a + s.made, NoInit(x).a, Other(x)
+
+
+@whole
+def own_metaclass_call(x):
+    w = Counted(x)
+    return w.a + w.m
+
+
+@whole
+def plain_objects(x):
+    a = object()
+    b = object()
+    return x + (a is b) + (a is a)
+
+
+class Doubled(list):
+    def twice(s):
+        return len(s) * 2
+
+
+class Cnt(list):
+    def __init__(s, *a):
+        super().__init__(*a)
+        s.n = 0
+
+    def append(s, v):
+        s.n += 1
+        super().append(v)
+
+    def __getitem__(s, i):
+        return super().__getitem__(i)
+
+
+@whole
+def derived_lists(x):
+    c = Cnt([1])
+    c.append(x)
+    c += [4]
+    d = c + [3]
+    return (
+        c.n,
+        len(c),
+        c[1],
+        type(d).__name__,
+        d,
+        [*c],
+        c == [1],
+        list(reversed(c)),
+        sorted(Doubled([3, 1])),
+        Doubled([1]) == [1],
+        Doubled([1]) * 2,
+    )
+
+
+class Marks(set):
+    pass
+
+
+@whole
+def derived_sets(x):
+    s = Marks([1])
+    s.add(2)
+    return len(s), 2 in s, s == {1, 2}, x + 1
+
+
+class Totals(typing.NamedTuple):
+    a: int
+    b: int = 3
+
+    def tot(s):
+        return s.a + s.b
+
+    @property
+    def dbl(s):
+        return s.a * 2
+
+    @classmethod
+    def mk(c, a):
+        return c(a)
+
+    K = 7
+
+
+class Firsts(tuple):
+    def first(s):
+        return s[0]
+
+
+@whole
+def named_tuples_with_methods(x):
+    n = Totals(x)
+    return (
+        n.tot(),
+        n.dbl,
+        n.mk(x).b,
+        n.K,
+        n.__len__(),
+        x.shape.__len__(),
+        [1].__len__(),
+        {1: 2}.__contains__(1),
+        {1: 2}.__getitem__(1),
+        n._asdict()["a"],
+    )
+
+
+@right
+def derived_tuples(x):
+    t = Firsts((x, 1))
+    return t.first(), len(t), t[1]
+
+
+@whole
+def identity_of_numbers(x):
+    a, b = len(x) + 29, 0
+    return x + (a is b) + (b is b), b is len([])
+
+
+@whole
+def exc_info_in_a_handler(x):
+    try:
+        raise ValueError("q")
+    except ValueError:
+        t, v, tb = sys.exc_info()
+        return t.__name__, str(v), x + 1
+
+
+@whole
+def exc_info_outside(x):
+    return sys.exc_info(), x + 1
+
+
+@whole
+def exit_stack_of_callbacks(x):
+    import contextlib
+
+    l = []
+    with contextlib.ExitStack() as st:
+        st.callback(l.append, 1)
+        st.enter_context(contextlib.nullcontext())
+        l.append(0)
+    return l, x + 1
+
+
+@whole
+def iter_with_a_sentinel(x):
+    l = [3, 2, 1, 0]
+    return list(iter(l.pop, 0)), x + 1
+
+
+def scr(x):
+    return torch.tanh(x) * 2
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    scr = torch.jit.script(scr)
+
+
+@whole
+def a_scripted_function(x):
+    return scr(x) + 1
+
+
+@whole
+def namespaces(x):
+    n = types.SimpleNamespace(a=x, b=2)
+    n.c = 3
+    del n.b
+    return n.a + n.c, hasattr(n, "b"), sorted(vars(n)), n.__dict__["c"], n
+
+
+G = types.SimpleNamespace(k=2)
+
+
+@whole
+def a_namespace_of_the_module(x):
+    G.k
+    return x * G.k
+
+
+@whole
+def regular_expressions(x):
+    m = re.match(r"(\d+)a", "12ab")
+    return (
+        int(m.group(1)) + x,
+        m[0],
+        bool(re.search("z", "q")),
+        re.sub("a", "b", "aaa"),
+        [q.start() for q in [m]],
+        re.compile("a+").findall("aab"),
+    )
+
+
+PAT = re.compile("x(.)")
+
+
+@whole
+def a_compiled_pattern(x):
+    return PAT.sub("y", "xa"), PAT.match("xb").groups(), x + 1
+
+
+@whole
+def the_version_of_torch(x):
+    return x + (torch.__version__ >= "1.7"), torch.__version__.split(".")[0], torch.__version__.startswith("2")
+
+
+@whole
+def own_hash(x):
+    return hash(Hashed(3)), x + 1
+
+
+class Hashed:
+    def __init__(s, a):
+        s.a = a
+
+    def __hash__(s):
+        return hash((s.a, 1))
+
+    def __eq__(s, o):
+        return s.a == o.a
+
+
+@whole
+def a_method_made_by_hand(x):
+    return types.MethodType(lambda s, k: s * k, x)(3)
+
+
+class Slotless:
+    __slots__ = ("a",)
+
+
+@whole
+def no_slot_for_it(x):
+    s = Slotless()
+    s.a = x
+    try:
+        s.b = 1
+    except AttributeError as e:
+        return s.a, str(e)
+
+
+@whole
+def no_attribute_of_object(x):
+    o = object()
+    try:
+        o.b = 1
+    except AttributeError as e:
+        return x + 1, str(e)
+
+
+@right
+def equal_namespaces(x):
+    return types.SimpleNamespace(a=1) == types.SimpleNamespace(a=1), types.SimpleNamespace(a=1) != 3, x + 1

@@ -1,5 +1,6 @@
 """Python's own constructs, many in one program each: right in any case, and captured whole where they can be."""
 
+import types
 import warnings
 
 import pytest
@@ -19,6 +20,8 @@ def same(a, b):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict):
         return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, types.SimpleNamespace):
+        return same(vars(a), vars(b))
     return a == b or repr(a) == repr(b)
 
 

@@ -6,6 +6,7 @@ import abc
 import builtins
 import dataclasses
 import inspect
+import sys
 import types
 import typing
 from typing import Any
@@ -15,6 +16,7 @@ from torch import nn
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak, Raised
+from dynajit.evaluate import construction
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
 from dynajit.frame import MISSING
@@ -22,7 +24,7 @@ from dynajit.guards.explain import current
 from dynajit.source import Attr, Known, Source
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, plain
-from dynajit.values.exception import ExceptionValue
+from dynajit.values.exception import ExceptionValue, TracebackValue
 from dynajit.values.function import FunctionValue, MethodValue
 from dynajit.values.instance import InstanceValue, SuperValue, raw_attr
 from dynajit.values.klass import ClassValue, lookup
@@ -67,6 +69,8 @@ def _is_subclass(cls: type, wanted: type) -> bool:
     """As isinstance for an object of exactly this type. `nn.Parameter` asks about a flag (torch/nn/parameter.py)."""
     if wanted in (nn.Parameter, nn.Buffer):
         return cls is wanted
+    if wanted is torch.autograd.Variable:  # every tensor is one (torch/autograd/variable.py)
+        return issubclass(cls, torch.Tensor)
     own_rule = raw_attr(type(wanted), "__instancecheck__")
     if wanted is not torch.Tensor and own_rule not in (type.__dict__["__instancecheck__"], _ABC_RULE):
         raise GraphBreak(reasons.NO_OPERATION, f"isinstance with {wanted.__qualname__}")  # it may look at the object
@@ -137,6 +141,22 @@ def id_(m: Machine, value: Value) -> Value:
     found = current(value.source, m.function, tuple(m.args))
     m.guard(value.source, "IS", found)
     return Constant(id(found))
+
+
+@builtin(sys.exc_info)
+def exc_info(m: Machine) -> Value:
+    """Class, exception and traceback of what is being handled; nobody can ask for the traceback."""
+    for frame in reversed(m.frames):
+        if frame.handled and isinstance(m.realize(frame.handled[-1]), ExceptionValue):
+            error = m.realize(frame.handled[-1])
+            return TupleValue((ClassValue(error.python_type()), error, TracebackValue()))
+    if sys.exc_info() != _NO_ERROR:
+        raise GraphBreak(reasons.INTROSPECTION, "sys.exc_info()")
+    m.guard(Known(sys.exc_info), "STATE", ((sys.exc_info, _NO_ERROR),))
+    return m.constant(_NO_ERROR)
+
+
+_NO_ERROR = (None, None, None)
 
 
 @builtin(super)
@@ -215,12 +235,37 @@ def _defaults_guard(function: FunctionValue) -> tuple[Source, str, Any]:
 
 @builtin(object)
 def object_(m: Machine) -> Value:
-    raise GraphBreak(reasons.OPAQUE_CALL, "object()")
+    return construction.blank(m, object)
+
+
+@builtin(object.__new__)
+def object_new(m: Machine, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    """Arguments are ignored where the class has an `__init__` of its own, else an error (Objects/typeobject.c)."""
+    if not isinstance(cls, ClassValue):
+        raise GraphBreak(reasons.OPAQUE_CALL, "object.__new__")
+    if (args or kwargs) and raw_attr(cls.cls, "__init__") is object.__init__:
+        raise GraphBreak(reasons.UNCAUGHT, f"TypeError: {cls.cls.__qualname__}() takes no arguments")
+    return construction.blank(m, cls.cls)
+
+
+@builtin(types.MethodType)
+def method(m: Machine, function: Value, owner: Value) -> Value:
+    if isinstance(owner, Constant) and owner.value is None:
+        m.throw(TypeError, "self must not be None")
+    return MethodValue(function, owner)
+
+
+@builtin(type.__call__)
+def type_call(m: Machine, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    if not isinstance(cls, ClassValue):
+        raise GraphBreak(reasons.OPAQUE_CALL, "type.__call__")
+    return construction.make(m, cls.cls, args, kwargs)
 
 
 @builtin(object.__init__)
-def object_init(m: Machine, owner: Value) -> None:
-    pass
+def object_init(m: Machine, owner: Value, *args: Value, **kwargs: Value) -> None:
+    if args or kwargs:
+        raise GraphBreak(reasons.UNCAUGHT, "TypeError: object.__init__() takes exactly one argument")
 
 
 @builtin(object.__setattr__)

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import functools
+import types
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
+from dynajit.evaluate import polyfills
 from dynajit.evaluate.calls import builtin
+from dynajit.evaluate.lazily import lazily
 from dynajit.evaluate.machine import Machine
+from dynajit.frame import MISSING
+from dynajit.source import Known
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, plain
+from dynajit.values.container_instance import ContainerInstance
+from dynajit.values.function import FunctionValue
+from dynajit.values.instance import InstanceValue, raw_attr
 from dynajit.values.iterator import EnumerateIterator, FilterIterator, MapIterator, ZipIterator
+from dynajit.values.klass import lookup
+from dynajit.values.module import ModuleValue
 from dynajit.values.partial import PartialValue
-from dynajit.values.sequence import TupleValue
+from dynajit.values.sequence import ListValue, TupleValue
 
 
 @builtin(iter)
 def iter_(m: Machine, values: Value, *sentinel: Value) -> Value:
     if sentinel:
-        raise GraphBreak(reasons.NO_OPERATION, "iter() with a sentinel")
+        return lazily(m, _CALLABLE_ITERATOR, polyfills.call_until, values, *sentinel)
     return m.iterate(values)
+
+
+_CALLABLE_ITERATOR: type = type(iter(list, None))
 
 
 @builtin(next)
@@ -65,9 +78,27 @@ def filter_(m: Machine, function: Value, iterable: Value) -> Value:
 def reversed_(m: Machine, values: Value) -> Value:
     if isinstance(values, Constant) and isinstance(values.value, range):
         return m.iterate(Constant(values.value[::-1]))
+    if isinstance(values, (InstanceValue, ModuleValue)):
+        return _reversed_instance(m, values)
     if values.kind not in ("list", "tuple", "dict view", "dict"):
         raise GraphBreak(reasons.NO_OPERATION, f"reversed({values.describe()})")
     return m.iterate(TupleValue(m.unpack(values)[::-1]))
+
+
+def _reversed_instance(m: Machine, values: InstanceValue | ModuleValue) -> Value:
+    """`__reversed__`, or items by their indices from the last one (Objects/enumobject.c)."""
+    cls = values.python_type()
+    raw = raw_attr(cls, "__reversed__")
+    if raw is MISSING and raw_attr(cls, "__getitem__") is not MISSING:
+        lookup(m, cls, "__reversed__")
+        return lazily(m, reversed, polyfills.from_the_last, values, Constant(values.length(m)))
+    if isinstance(raw, types.FunctionType):
+        lookup(m, cls, "__reversed__")
+        return m.call(FunctionValue(raw, source=Known(raw)), [values], {})
+    if isinstance(values, ContainerInstance) and isinstance(values.storage, ListValue):
+        lookup(m, cls, "__reversed__")
+        return m.iterate(TupleValue(m.unpack(values.storage)[::-1]))
+    raise GraphBreak(reasons.NO_OPERATION, f"reversed({values.describe()})")
 
 
 @builtin(any)

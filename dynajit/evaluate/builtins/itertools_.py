@@ -8,21 +8,13 @@ from typing import Any
 
 from dynajit.evaluate import polyfills
 from dynajit.evaluate.calls import builtin
+from dynajit.evaluate.lazily import lazily
 from dynajit.evaluate.machine import Machine
-from dynajit.source import Known
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, plain
-from dynajit.values.function import FunctionValue
-from dynajit.values.iterator import GeneratorValue, LibraryIterator
 from dynajit.values.sequence import TupleValue
 
 _LAZY = frozenset({"iterator", "generator", "instance", "object", "value"})
-
-
-def _lazily(m: Machine, cls: type, function: Any, /, *args: Value, **kwargs: Value) -> Value:
-    made = m.inline(FunctionValue(function, source=Known(function)), args, kwargs)
-    assert isinstance(made, GeneratorValue)
-    return LibraryIterator(made.key, made, cls)
 
 
 def _are_containers(*iterables: Value) -> bool:
@@ -38,14 +30,14 @@ def _sequence(m: Machine, items: Any) -> Value:
 def chain(m: Machine, *iterables: Value) -> Value:
     if _are_containers(*iterables):
         return _sequence(m, [item for values in iterables for item in m.unpack(values)])
-    return _lazily(m, itertools.chain, polyfills.chain, *iterables)
+    return lazily(m, itertools.chain, polyfills.chain, *iterables)
 
 
 @builtin(itertools.chain.from_iterable)
 def chain_from_iterable(m: Machine, iterables: Value) -> Value:
     if _are_containers(iterables):
         return chain(m, *(m.realize(values) for values in m.unpack(iterables)))
-    return _lazily(m, itertools.chain, polyfills.chain_from_iterable, iterables)
+    return lazily(m, itertools.chain, polyfills.chain_from_iterable, iterables)
 
 
 @builtin(itertools.islice)
@@ -59,13 +51,13 @@ def islice(m: Machine, iterable: Value, *bounds: Value) -> Value:
     if _are_containers(iterable):
         return _sequence(m, itertools.islice(m.unpack(iterable), start, stop, step))
     rest = [Constant(number) for number in (start, stop, step)]
-    return _lazily(m, itertools.islice, polyfills.islice, iterable, *rest)
+    return lazily(m, itertools.islice, polyfills.islice, iterable, *rest)
 
 
 @builtin(itertools.repeat)
 def repeat(m: Machine, value: Value, times: Value | None = None) -> Value:
     if times is None:
-        return _lazily(m, itertools.repeat, polyfills.repeat, value)
+        return lazily(m, itertools.repeat, polyfills.repeat, value)
     return _sequence(m, [value] * max(0, plain(m, times)))
 
 
@@ -91,7 +83,7 @@ for _function in (itertools.permutations, itertools.combinations, itertools.comb
 def _generator(cls: Any, function: Any) -> None:
     @builtin(cls)
     def run(m: Machine, *args: Value, **kwargs: Value) -> Value:
-        return _lazily(m, cls, function, *args, **{_NAMES.get(name, name): value for name, value in kwargs.items()})
+        return lazily(m, cls, function, *args, **{_NAMES.get(name, name): value for name, value in kwargs.items()})
 
 
 _NAMES = {"func": "function"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate.calls import builtin
@@ -43,4 +46,14 @@ def format_(m: Machine, value: Value, spec: Value | None = None) -> Value:
 
 @builtin(hash)
 def hash_(m: Machine, value: Value) -> Value:
-    return fold(m, hash, [value])
+    own = value.method(m, "__hash__") if isinstance(value, InstanceValue) else None
+    return fold(m, hash, [value]) if own is None else m.call(own, [value], {})
+
+
+def _of_patterns(function: Any) -> None:
+    """What the functions of `re` say of constants: facts, and their cache is nobody's business."""
+    builtin(function)(lambda m, *args, **kwargs: fold(m, function, args, kwargs))
+
+
+for _function in (re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.compile, re.escape):
+    _of_patterns(_function)
