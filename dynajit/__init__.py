@@ -10,10 +10,10 @@ from dynajit.api import (
     clear_cache,
     compile,
     disable,
+    disallow_in_graph,
     edit_kernel,
     explain,
     export,
-    forbid_in_graph,
     graph_break,
     is_compiling,
     mark_dynamic,
@@ -22,6 +22,7 @@ from dynajit.api import (
     report,
     reset,
     resources,
+    run,
     set_stance,
 )
 from dynajit.errors import CompileError, LoweringError, OptionError, ToolchainError
@@ -49,10 +50,10 @@ __all__ = [
     "clear_cache",
     "compile",
     "disable",
+    "disallow_in_graph",
     "edit_kernel",
     "explain",
     "export",
-    "forbid_in_graph",
     "graph_break",
     "is_compiling",
     "mark_dynamic",
@@ -61,5 +62,6 @@ __all__ = [
     "report",
     "reset",
     "resources",
+    "run",
     "set_stance",
 ]

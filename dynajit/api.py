@@ -24,7 +24,7 @@ from dynajit.marks import (
     DISABLED,
     allow_in_graph,
     assume_constant_result,
-    forbid_in_graph,
+    disallow_in_graph,
     mark_dynamic,
     mark_function,
     mark_static,
@@ -32,7 +32,7 @@ from dynajit.marks import (
 from dynajit.options import Options, intern
 from dynajit.records import all_records, forget, known, record_of
 from dynajit.report import Report
-from dynajit.stance import set_stance, switched_off
+from dynajit.stance import run, set_stance, switched_off
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -265,10 +265,10 @@ __all__ = [
     "clear_cache",
     "compile",
     "disable",
+    "disallow_in_graph",
     "edit_kernel",
     "explain",
     "export",
-    "forbid_in_graph",
     "graph_break",
     "is_compiling",
     "mark_dynamic",
@@ -276,5 +276,6 @@ __all__ = [
     "report",
     "reset",
     "resources",
+    "run",
     "set_stance",
 ]

@@ -82,7 +82,7 @@ def allow_in_graph(fn: F) -> F:
     return fn
 
 
-def forbid_in_graph(fn: F) -> F:
+def disallow_in_graph(fn: F) -> F:
     """Break the graph at each call of `fn`, which may also be a function of PyTorch: Python calls it."""
     mark_function(fn, BREAKING)
     return fn

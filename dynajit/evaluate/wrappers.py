@@ -1,6 +1,7 @@
-"""Functions of PyTorch that stand around others for the sake of another compiler: what they wrap is called.
+"""Functions that stand around others for the sake of a compiler: what they wrap is called.
 
-They import that compiler when they are called, or ask it for a graph break; neither changes what a program does.
+Those of PyTorch import another compiler when they are called, or ask it for a graph break; neither changes what a
+program does. Ours choose a stance.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 import torch._compile
 
+from dynajit import reasons, stance
+from dynajit.errors import GraphBreak
 from dynajit.evaluate import polyfills
 from dynajit.source import Known
 from dynajit.values.base import Value
@@ -26,12 +29,10 @@ Around = Callable[["Machine", FunctionType, Sequence[Value], Mapping[str, Value]
 def of(code: CodeType) -> Around | None:
     """What a call of a function with this code does, if it is one of these."""
     around = _AROUND.get(code.co_qualname)
-    if around is None or not code.co_filename.startswith(_TORCH):
-        return None
-    return around
+    return around if around is not None and code.co_filename.startswith(_HOMES) else None
 
 
-_TORCH = torch.__file__.removesuffix("__init__.py")
+_HOMES = (torch.__file__.removesuffix("__init__.py"), stance.__file__)
 
 
 def _wrapped(m: Machine, fn: FunctionType, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
@@ -48,6 +49,14 @@ def _step(m: Machine, fn: FunctionType, args: Sequence[Value], kwargs: Mapping[s
     return m.inline(FunctionValue(step, source=Known(step)), [_cell(fn, "func"), *args], kwargs)
 
 
+def _with_stance(m: Machine, fn: FunctionType, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+    """A stance is about calls that are dispatched; a call that is evaluated here is none, unless it shall be eager."""
+    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    if cells["stance"].cell_contents == "force_eager":
+        raise GraphBreak(reasons.DISABLED, fn.__qualname__)
+    return m.call(m.wrap(cells["fn"].cell_contents, Known(cells["fn"].cell_contents)), args, kwargs)
+
+
 def _cell(fn: FunctionType, name: str) -> Value:
     """The function that is wrapped. It is in a cell that nobody else has."""
     contents: Any = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))[name].cell_contents
@@ -57,5 +66,6 @@ def _cell(fn: FunctionType, name: str) -> Value:
 _AROUND: dict[str, Around] = {
     "_disable_dynamo.<locals>.inner": _wrapped,
     "_use_grad_for_differentiable.<locals>._use_grad": _step,
+    "set_stance.__call__.<locals>.run": _with_stance,
     "install_generation_tagging_init.<locals>.patched_init": _constructor,
 }

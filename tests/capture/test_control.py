@@ -69,8 +69,8 @@ def test_allow_in_graph_with_a_result_that_meta_tensors_cannot_tell(seen):
         assert torch.equal(f(T(9)), (T(9) + 1)[T(9) + 1 > 0] + 1)
 
 
-def test_forbid_in_graph(seen):
-    @dynajit.forbid_in_graph
+def test_disallow_in_graph(seen):
+    @dynajit.disallow_in_graph
     def forbidden(x):
         return x + 1
 

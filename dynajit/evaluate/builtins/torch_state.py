@@ -17,9 +17,10 @@ from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
 from dynajit.graph.demands import demand
 from dynajit.source import Known
+from dynajit.symbol import unbacked
 from dynajit.values import ambient, context
 from dynajit.values.base import Value
-from dynajit.values.constant import Constant, fold, plain
+from dynajit.values.constant import Constant, SymbolicNumber, fold, plain
 from dynajit.values.sequence import structure
 from dynajit.values.tensor import TensorValue
 from dynajit.values.unknown import UnknownValue
@@ -243,12 +244,17 @@ def manual_seed(m: Machine, seed: Value) -> Value:
 
 @builtin(torch.seed)
 def seed(m: Machine) -> Value:
-    return UnknownValue(m.record_effect(torch.seed, ()), int, reasons.GLOBAL_STATE, "torch.seed")
+    return _number(m.record_effect(torch.seed, ()))
 
 
 @builtin(torch.initial_seed)
 def initial_seed(m: Machine) -> Value:
-    return UnknownValue(m.record_effect(torch.initial_seed, ()), int, reasons.GLOBAL_STATE, "torch.initial_seed")
+    return _number(m.record_effect(torch.initial_seed, ()))
+
+
+def _number(node: Any) -> Value:
+    """An int that is known when the graph runs."""
+    return SymbolicNumber(node, unbacked(node, int))
 
 
 @builtin(torch.get_rng_state)
