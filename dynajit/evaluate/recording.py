@@ -40,7 +40,7 @@ SCALAR_SAFE = frozenset({
     "rsub", "true_divide", "subtract", "multiply", "divide", "fill", "clamp", "masked_fill", "where", "neg",
     "full_like", "maximum", "minimum", "addcdiv", "addcmul", "lerp", "pow", "rpow", "ipow", "clip", "clamp_min",
     "clamp_max", "threshold", "hardtanh", "leaky_relu", "elu", "softshrink", "hardshrink", "nan_to_num", "logit",
-    "uniform", "exponential",
+    "uniform", "exponential", "batch_norm",
     *(f"_foreach_{name}" for name in ("add", "sub", "mul", "div", "pow", "lerp", "addcdiv", "addcmul", "clamp_min",
                                       "clamp_max", "maximum", "minimum")),
 })  # fmt: skip

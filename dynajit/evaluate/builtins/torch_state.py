@@ -21,6 +21,7 @@ from dynajit.symbol import unbacked
 from dynajit.values import ambient, context
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold, plain
+from dynajit.values.klass import lookup
 from dynajit.values.sequence import structure
 from dynajit.values.tensor import TensorValue
 from dynajit.values.unknown import UnknownValue
@@ -39,13 +40,29 @@ _answer(
     torch.compiler.is_exporting,
     torch.onnx.is_in_onnx_export,
     torch.fx._symbolic_trace.is_fx_tracing,
-    torch.overrides.has_torch_function,
-    torch.overrides.has_torch_function_unary,
-    torch.overrides.has_torch_function_variadic,
     torch._C._is_torch_function_mode_enabled,
     torch._C._are_functorch_transforms_active,
 )
 _answer(None, torch._C._get_tracing_state, torch._C._log_api_usage_once)
+
+
+@builtin(torch.overrides.has_torch_function)
+def has_torch_function(m: Machine, values: Value) -> Value:
+    return Constant(any(_overrides(m, value) for value in m.unpack(values)))
+
+
+@builtin(torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
+def has_torch_function_variadic(m: Machine, *values: Value) -> Value:
+    return Constant(any(_overrides(m, value) for value in values))
+
+
+def _overrides(m: Machine, value: Value) -> bool:
+    """Whether its class handles functions of PyTorch (torch/csrc/utils/disable_torch_function.cpp)."""
+    cls = m.realize(value).python_type()
+    if not hasattr(cls, "__torch_function__") or cls in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        return False
+    lookup(m, cls, "__torch_function__")
+    return cls.__torch_function__ is not torch._C._disabled_torch_function_impl
 
 
 @builtin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
