@@ -85,7 +85,8 @@ def build_graph(trace: Trace, made: body.Draft, options: Options, root: CodeType
     module = fx.GraphModule(torch.nn.Module(), graph)
     frame.hide(module.forward.__func__.__code__)  # type: ignore[attr-defined]
 
-    compiled = _backend(module, examples, options, observe, root)
+    with ambient.random_kept():
+        compiled = _backend(module, examples, options, observe, root)
     switches = any(node.target in ambient.SWITCHES for node in operations)
     seeds = any(node.target in ambient.SEEDS or node.target is demand for node in operations)
     fn = _restoring_modes(compiled.fn, seeds) if switches or seeds else compiled.fn

@@ -26,7 +26,7 @@ from dynajit.codegen.text import NoSpelling
 from dynajit.codegen.triton import TritonKernel, print_triton
 from dynajit.codegen.wrapper import Wrapper
 from dynajit.errors import ToolchainError
-from dynajit.lower.from_fx import NotLowerable, device_of
+from dynajit.lower.from_fx import NotLowerable, device_of, makes_gradients
 from dynajit.options import Options
 from dynajit.runtime import gpu
 from dynajit.runtime.ahead import Ahead, compile_ahead
@@ -58,6 +58,8 @@ def native(
             return replace(whole, notes=(why,))
         if _wants_gradients(gm, example_inputs):
             return _with_gradients(gm, example_inputs, whole, options, observer, lone)
+        if makes_gradients(gm.graph):
+            return replace(whole, notes=("what is made in the graph requires gradients: it runs under eager autograd",))
         make = _Maker(gm, device, whole.fn, options.numerics == "fast", lone, _Stopwatch(observer))
         printed = make.printed(example_inputs)
         result = replace(make.described(printed), notes=printed.notes)

@@ -144,14 +144,11 @@ class Machine:
     @contextlib.contextmanager
     def _quiet(self) -> Iterator[None]:
         """Meta calls may warn, draw random numbers and switch the grad mode; none of it may be seen outside."""
-        random = torch.get_rng_state()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), ambient.random_kept():
             warnings.simplefilter("ignore")
             try:
                 yield
             finally:
-                if not torch.equal(random, torch.get_rng_state()):
-                    torch.set_rng_state(random)
                 self._end_mode = torch.is_grad_enabled()
                 torch._C._set_grad_enabled(self.initial_grad_mode)
 

@@ -166,7 +166,7 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
             if made_up is not None:
                 return made_up
         return UnknownValue(node, cls, reason, name)
-    exact = metas.is_exact(target, all(value.exact_layout for value in converter.tensors))
+    exact = metas.is_exact(target, [(value.meta, value.exact_layout) for value in converter.tensors])
     writes = metas.writes_to(target) or metas.versions(converter.tensors) != before
     writes = writes or (before is None and name not in metas.RETURN_THEMSELVES)
     node.meta["writes"] = writes and target != "requires_grad_" and _shows(m, converter.tensors, before)

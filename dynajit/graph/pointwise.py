@@ -70,7 +70,17 @@ def _broadcast(left: Sequence[int], right: Sequence[int]) -> Sequence[int] | Non
 
 def _is_simple(tensor: torch.Tensor) -> bool:
     """Contiguous and without dimensions whose stride could be read in two ways, so that the result is contiguous."""
-    return type(tensor) is torch.Tensor and tensor.is_contiguous() and not tensor.is_complex()
+    return type(tensor) is torch.Tensor and _is_row_major(tensor) and not tensor.is_complex()
+
+
+def _is_row_major(tensor: torch.Tensor) -> bool:
+    """A dimension of size 1 may have any stride in a contiguous tensor, and results can inherit it."""
+    expected = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if stride != expected:
+            return False
+        expected *= size or 1
+    return True
 
 
 def _dtype(how: str, common: torch.dtype) -> torch.dtype:

@@ -114,7 +114,13 @@ def elementwise(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tor
         if not isinstance(made, torch.Tensor):
             raise TypeError(f"{func} returns more than a tensor")
         dtype = _DTYPES[signature] = made.dtype
-    return torch.empty_strided(shape, elementwise_strides(tensors, shape), dtype=dtype, device=META)
+    numbers = any(_is_number(arg) for arg, spec in zip(args, func._schema.arguments, strict=False) if spec.name == "other")
+    strides = elementwise_strides(tensors, shape, not numbers)
+    return torch.empty_strided(shape, strides, dtype=dtype, device=META)
+
+
+def _is_number(arg: Any) -> bool:
+    return isinstance(arg, (bool, int, float, complex))
 
 
 _DTYPES: dict[Any, torch.dtype] = {}  # by what promotion looks at; bounded by the number of operations and dtypes
@@ -130,11 +136,16 @@ def _one(arg: Any) -> Any:
     return torch.ones([1] * arg.dim(), dtype=arg.dtype) if isinstance(arg, torch.Tensor) else arg
 
 
-def elementwise_strides(tensors: Sequence[torch.Tensor], shape: Sequence[int]) -> Sequence[int]:
-    """Strides that TensorIterator gives a result: row-major if all operands are, else a common order of dimensions."""
+def elementwise_strides(tensors: Sequence[torch.Tensor], shape: Sequence[int], alike: bool = True) -> Sequence[int]:
+    """Strides that TensorIterator gives a result: row-major if all operands are, else a common order of dimensions.
+
+    alike: whether these are all operands; a number beside them is an operand without dimensions.
+    """
     order = list(range(len(shape)))[::-1]  # fastest first
-    if len(shape) > 1 and not all(tensor.is_contiguous() for tensor in tensors):
-        if all(tensor.shape == torch.Size(shape) for tensor in tensors):  # TensorIteratorBase::fast_set_up
+    if len(shape) > 1 and not all(tensor.dim() == 0 or _is_row_major(tensor) for tensor in tensors):
+        if alike and all(tensor.shape == torch.Size(shape) for tensor in tensors):  # TensorIteratorBase::fast_set_up
+            if all(tensor.is_contiguous() for tensor in tensors):
+                return _packed(order, shape)
             if len(shape) in CHANNELS_LAST and all(
                 tensor.is_contiguous(memory_format=CHANNELS_LAST[len(shape)]) for tensor in tensors
             ):
@@ -153,6 +164,12 @@ def elementwise_strides(tensors: Sequence[torch.Tensor], shape: Sequence[int]) -
                     order[other], order[at] = order[at], order[other]
                     at = other
     return _packed(order, shape)
+
+
+def _is_row_major(tensor: torch.Tensor) -> bool:
+    """Contiguous, and a dimension of size 1, which may have any stride, has the one that is expected."""
+    order = range(tensor.dim())[::-1]
+    return tensor.stride() == tuple(_packed(list(order), tensor.shape))
 
 
 CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}

@@ -35,6 +35,20 @@ FACTORIES = frozenset(_FACTORIES.split())
 # Autograd's bookkeeping: a graph with one of these runs under eager autograd as a whole.
 IN_PLACE = frozenset((operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.iand, operator.ior))
 AUTOGRAD = frozenset(("requires_grad_", "retain_grad", "backward", "register_hook", "detach_"))
+_LEAVES = (torch.nn.Parameter, torch.nn.Buffer, torch.autograd.Variable)
+
+
+def changes_autograd(node: Node) -> bool:
+    """Whether a call decides what autograd does from here on: a new tensor that requires a gradient, a hook."""
+    return node.target in AUTOGRAD or node.target in _LEAVES or bool(node.kwargs.get("requires_grad"))
+
+
+def makes_gradients(graph: Graph) -> bool:
+    """Whether something in the graph requires a gradient although no input does."""
+    values = (node.meta.get("val") for node in graph.nodes if node.op in ("call_function", "call_method"))
+    return any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
+
+
 # Where eager passes several times over memory, or starts slowly.
 SLOW = frozenset(
     (
@@ -156,7 +170,7 @@ class _Reader:
     def call(self, node: Node) -> None:
         if node.op not in ("call_function", "call_method"):
             raise NotLowerable(f"a {node.op} node")
-        if node.target in AUTOGRAD or node.kwargs.get("requires_grad"):
+        if changes_autograd(node):
             raise NotLowerable(f"{node.target} changes what autograd does")
         if node.target is torch._C._set_grad_enabled:
             self._extern(node, None, True, "switches the grad mode")
@@ -183,10 +197,16 @@ class _Reader:
             self._share(node)
             return
         made = {id(leaf) for call in seen.calls for leaf in leaves(call.result)} - set(self.values)
-        written = set[int]().union(*map(_mutated, seen.calls)) - made
-        if written and not self._only_here(written, seen):
+        writes, through_views = _writes(seen)
+        written = writes - made
+        if written and (through_views or not self._only_here(written, seen)):
             self._extern(node, seen.result, True, "writes to a tensor that others may see")
             self._share(node)
+            return
+        if through_views:
+            random = any(is_random(call.op, call.args) for call in seen.calls)
+            self._extern(node, seen.result, False, "writes to a part of what it makes", again=not random)
+            self._note(node, seen)
             return
         try:
             result = self._lower(node, seen)
@@ -251,8 +271,11 @@ class _Reader:
         return self.metas[leaf] if isinstance(leaf, Node) else leaf
 
     def _extern(self, node: Node, result: Any, barrier: bool, why: str, again: bool = False) -> None:
-        if result is UNKNOWN and isinstance(node.meta.get("val"), torch.Tensor):
-            result = meta_like(node.meta["val"])
+        if any(isinstance(leaf, torch.Tensor) and leaf.layout is not torch.strided for leaf in leaves(result)):
+            result = UNKNOWN
+        known = node.meta.get("val")
+        if result is UNKNOWN and isinstance(known, torch.Tensor) and known.layout is torch.strided:
+            result = meta_like(known)
         if result is UNKNOWN:
             self.bound[node] = self.metas[node] = UNKNOWN
         else:
@@ -379,6 +402,26 @@ def _needed(seen: Record) -> tuple[set[int], set[int]]:
             needed.add(position)
             wanted |= {id(leaf) for leaf in leaves((call.args, dict(call.kwargs))) if isinstance(leaf, torch.Tensor)}
     return needed, wanted
+
+
+def _writes(seen: Record) -> tuple[set[int], bool]:
+    """Ids of the tensors whose memory is written to, and whether that is through a view, or under one.
+
+    Such a write does not give the tensor that it changes a new value where the calls are put in order.
+    """
+    base_of: dict[int, int] = {}
+    viewed, written = set[int](), set[int]()
+    through_views = False
+    for call in seen.calls:
+        mutated = _mutated(call)
+        through_views = through_views or any(i in base_of or i in viewed for i in mutated)
+        written |= {base_of.get(i, i) for i in mutated}
+        returns = call.op._schema.returns
+        if not mutated and (call.op is UNSAFE_VIEW or any(ret.alias_info is not None for ret in returns)):
+            base = base_of.get(id(call.args[0]), id(call.args[0]))
+            viewed.add(base)
+            base_of |= {id(leaf): base for leaf in leaves(call.result) if id(leaf) != base}
+    return written, through_views
 
 
 def _mutated(call: Call) -> set[int]:

@@ -19,7 +19,13 @@ from torch.fx import Graph, GraphModule, Node
 
 from dynajit.lower.aten import Recorder, is_random, meta_like
 from dynajit.lower.build import SUPPORTED
-from dynajit.lower.from_fx import AUTOGRAD, HIDDEN_WRITES, NotLowerable, device_of, may_run_without_tensors
+from dynajit.lower.from_fx import (
+    HIDDEN_WRITES,
+    NotLowerable,
+    changes_autograd,
+    device_of,
+    may_run_without_tensors,
+)
 from dynajit.lower.program import leaves, tree_map
 from dynajit.lower.shapes import META
 
@@ -167,10 +173,8 @@ class _Recording:
             if node.op == "output":
                 output = tree_map(lambda leaf: env[leaf] if isinstance(leaf, Node) else leaf, node.args[0])
                 return output if isinstance(output, (tuple, list)) else (output,)
-            if node.op not in ("call_function", "call_method") or node.target in AUTOGRAD:
+            if node.op not in ("call_function", "call_method") or changes_autograd(node):
                 raise NotLowerable(f"with gradients: {node.target}")
-            if node.kwargs.get("requires_grad"):
-                raise NotLowerable("a new tensor that requires a gradient")
             args, kwargs = (
                 tree_map(lambda leaf: env[leaf] if isinstance(leaf, Node) else leaf, part)
                 for part in (node.args, dict(node.kwargs))

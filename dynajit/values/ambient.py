@@ -6,7 +6,8 @@ the replacement makes and enters real ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -97,6 +98,17 @@ _cuda: Any = torch.cuda
 
 def _random_state() -> tuple[Any, ...]:
     return torch.get_rng_state(), torch.cuda.get_rng_state_all() if _cuda.is_initialized() else None
+
+
+@contextlib.contextmanager
+def random_kept() -> Iterator[None]:
+    """What happens inside may draw random numbers, and the program shall draw those that it draws without it."""
+    before = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        if not torch.equal(before, torch.get_rng_state()):
+            torch.set_rng_state(before)
 
 
 def restore(kept: tuple[Any, ...]) -> None:
