@@ -114,7 +114,9 @@ def elementwise(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tor
         if not isinstance(made, torch.Tensor):
             raise TypeError(f"{func} returns more than a tensor")
         dtype = _DTYPES[signature] = made.dtype
-    numbers = any(_is_number(arg) for arg, spec in zip(args, func._schema.arguments, strict=False) if spec.name == "other")
+    numbers = any(
+        _is_number(arg) for arg, spec in zip(args, func._schema.arguments, strict=False) if spec.name == "other"
+    )
     strides = elementwise_strides(tensors, shape, not numbers)
     return torch.empty_strided(shape, strides, dtype=dtype, device=META)
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from programs import T, program
 from torch import nn
+from torch._higher_order_ops import scan, while_loop
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
@@ -307,6 +308,37 @@ def a_value_and_its_gradient(x):
 @program(T(4, grad=True), graphs=(0, 1), breaks="DJ-D005")
 def a_gradient_that_may_require_gradients(x):
     return torch.func.grad(lambda y: (y * y).sum())(x)
+
+
+@program(T(3))
+def products_with_the_jacobian(x):
+    both = torch.func.jvp(lambda a, b: (a * b, a), (x, x * 2), (torch.ones(3), x))
+    return torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),)), both
+
+
+@program(T(3))
+def products_of_the_jacobian(x):
+    out, pull = torch.func.vjp(lambda a: (a * 2, a.sin()), x)
+    product, other = torch.func.vjp(lambda a, b: a * b, x, x + 1)
+    return out, pull((x, x)), other(x)[0] * 2, other(product)
+
+
+@program(T(3), graphs=None, breaks=None)
+def a_product_across_a_break(x):
+    out, pull = torch.func.vjp(torch.sin, x)
+    print("here")
+    return out, pull(x)
+
+
+@program(T(3))
+@pytest.mark.filterwarnings("ignore")
+def a_loop_in_the_graph(x):
+    return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), x))
+
+
+@program(T(3))
+def a_scan_in_the_graph(x):
+    return scan(lambda carried, y: (carried + y, carried * 2), torch.zeros(()), x)
 
 
 @program(T(4, 4))

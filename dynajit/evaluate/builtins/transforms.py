@@ -43,12 +43,12 @@ class Transformed(Value):
         values = [m.realize(arg) for arg in args]
         if kwargs or not values or not all(isinstance(value, TensorValue) for value in values):
             raise GraphBreak(reasons.OPAQUE_CALL, f"{name} with these arguments")
-        _demand_no_outer_gradients(m, name, values)
+        demand_no_outer_gradients(m, name, values)
         results, random, device = _RULES[self.transform](m, self, name, values)
         callables = Callables(m, name)
         made = self.as_node(callables)
-        node = callables.finish(_call, [made, *(callables.argument(value) for value in values)], {}, random)
-        return _values(callables, node, results, device)
+        node = callables.finish(call_node, [made, *(callables.argument(value) for value in values)], {}, random)
+        return values_of(callables, node, results, device)
 
     def as_node(self, callables: Callables) -> Any:
         return callables.node(self.transform, callables.function(self.function), **self.options)
@@ -58,7 +58,7 @@ class Transformed(Value):
         emit.call(self.transform, self.function, kwargs=options)
 
 
-def _call(function: Any, *args: Any) -> Any:
+def call_node(function: Any, *args: Any) -> Any:
     return function(*args)
 
 
@@ -66,13 +66,13 @@ def _refuse() -> None:
     pass
 
 
-def _demand_no_outer_gradients(m: Machine, name: str, values: Sequence[Value]) -> None:
+def demand_no_outer_gradients(m: Machine, name: str, values: Sequence[Value]) -> None:
     """Whether a derivative itself requires gradients is known only when it is there."""
     if m.grad_mode and any(isinstance(value, TensorValue) and value.meta.requires_grad for value in values):
         raise GraphBreak(reasons.AUTOGRAD, f"{name} of what requires gradients")
 
 
-def _output(m: Machine, name: str, run: Callable[[], Value]) -> tuple[Sequence[TensorValue], bool, bool]:
+def outputs(m: Machine, name: str, run: Callable[[], Value]) -> tuple[Sequence[TensorValue], bool, bool]:
     """(tensors that the function returns, whether they are in a tuple, whether it draws random numbers)."""
     seen = shadow(m, name, run)
     items = seen.output.items if isinstance(seen.output, TupleValue) else (seen.output,)
@@ -82,19 +82,19 @@ def _output(m: Machine, name: str, run: Callable[[], Value]) -> tuple[Sequence[T
     return found, isinstance(seen.output, TupleValue), seen.random  # type: ignore[return-value]
 
 
-def _empty(like: torch.Tensor, *sizes: int) -> torch.Tensor:
+def empty(like: torch.Tensor, *sizes: int) -> torch.Tensor:
     return torch.empty(sizes, dtype=like.dtype, device="meta")
 
 
 def _gradient(m: Machine, made: Transformed, name: str, values: Sequence[TensorValue]) -> tuple[Metas, bool, Any]:
-    (out,), _, random = _output(m, name, lambda: m.call(made.function, values, {}))
+    (out,), _, random = outputs(m, name, lambda: m.call(made.function, values, {}))
     if out.meta.dim() or made.options.get("has_aux"):
         raise GraphBreak(reasons.OPAQUE_CALL, f"{name} of a function that returns no scalar, or more")
     which = made.options.get("argnums", 0)
-    grads = tuple(_empty(values[i].meta, *values[i].meta.shape) for i in _numbers(which, len(values)))
+    grads = tuple(empty(values[i].meta, *values[i].meta.shape) for i in _numbers(which, len(values)))
     result: Metas = grads if isinstance(which, tuple) else grads[0]
     if made.transform is torch.func.grad_and_value:
-        result = (result, _empty(out.meta))
+        result = (result, empty(out.meta))
     return result, random, values[0].device
 
 
@@ -103,12 +103,12 @@ def _numbers(which: Any, count: int) -> tuple[int, ...]:
 
 
 def _jacobian(m: Machine, made: Transformed, name: str, values: Sequence[TensorValue]) -> tuple[Metas, bool, Any]:
-    (out,), in_tuple, random = _output(m, name, lambda: m.call(made.function, values, {}))
+    (out,), in_tuple, random = outputs(m, name, lambda: m.call(made.function, values, {}))
     if in_tuple or made.options.get("argnums", 0) != 0 or made.options.get("has_aux"):
         raise GraphBreak(reasons.OPAQUE_CALL, f"{name} with these options")
     inner = tuple(values[0].meta.shape)
     sizes = (*out.meta.shape, *inner, *(inner if made.transform is torch.func.hessian else ()))
-    return _empty(out.meta, *sizes), random, values[0].device
+    return empty(out.meta, *sizes), random, values[0].device
 
 
 def _mapped(m: Machine, made: Transformed, name: str, values: Sequence[TensorValue]) -> tuple[Metas, bool, Any]:
@@ -128,12 +128,12 @@ def _mapped(m: Machine, made: Transformed, name: str, values: Sequence[TensorVal
         ]
         return m.call(made.function, first, {})
 
-    found, in_tuple, random = _output(m, name, run)
+    found, in_tuple, random = outputs(m, name, run)
     results = []
     for item in found:
         sizes = list(item.meta.shape)
         sizes.insert(out_dim % (len(sizes) + 1), next(iter(counts)))
-        results.append(_empty(item.meta, *sizes))
+        results.append(empty(item.meta, *sizes))
     return tuple(results) if in_tuple else results[0], random, values[0].device
 
 
@@ -152,12 +152,14 @@ _PARAMETERS = {
 }  # fmt: skip
 
 
-def _values(callables: Callables, node: Any, results: Metas, device: Any) -> Value:
+def values_of(callables: Callables, node: Any, results: Metas, device: Any) -> Value:
     if not isinstance(results, tuple):
         node.meta["val"], node.meta["device"] = results, device
         return TensorValue(node, results, device, torch.Tensor, exact_layout=False)
     parts = [callables.node(operator.getitem, node, i) for i in range(len(results))]
-    return TupleValue(tuple(_values(callables, part, item, device) for part, item in zip(parts, results, strict=True)))
+    return TupleValue(
+        tuple(values_of(callables, part, item, device) for part, item in zip(parts, results, strict=True))
+    )
 
 
 def _register(transform: Any) -> None:
