@@ -15,6 +15,7 @@ from torch.fx import GraphModule
 from dynajit.backends.base import FROM_CACHE, CompiledGraph, KernelInfo, Observer, backend
 from dynajit.backends.eager import eager
 from dynajit.backends.forms import MISS, Form, Forms
+from dynajit.backends.prologue import split
 from dynajit.backends.training import Trained, TrainedForms, trained
 from dynajit.caching.key import key
 from dynajit.caching.store import Store
@@ -50,6 +51,11 @@ def native(
     lone: bool = False,
 ) -> CompiledGraph:
     """lone: make a kernel of a single operation, too, where eager's own would do (for tests)."""
+    parts = split(gm)
+    if parts is not None:
+        compile_rest: Any = native  # as a backend, it shows no `lone`
+        made: CompiledGraph = compile_rest(parts.rest, example_inputs, options, observer, lone=lone)
+        return replace(made, fn=parts.call(made.fn))
     whole = replace(eager(gm, example_inputs, options, observer), backend="native")
     try:
         device = device_of(example_inputs)

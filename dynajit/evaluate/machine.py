@@ -312,11 +312,9 @@ class Machine:
         return self.frames[-1]
 
     def origin(self) -> Origin:
-        frame = self.frames[-1]
+        *outer, frame = [f for f in self.frames if f.program.code.filename != polyfills.__file__] or self.frames
         code = frame.program.code
-        callers = tuple(
-            (f.program.code.filename, f.program.code.qualname, f.instr.position.line) for f in self.frames[:-1]
-        )
+        callers = tuple((f.program.code.filename, f.program.code.qualname, f.instr.position.line) for f in outer)
         return Origin(code.filename, code.qualname, frame.instr.position, callers, frame.module)
 
     # ---- what values may ask: knowledge -----------------------------------------------------------------------------

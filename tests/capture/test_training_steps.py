@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from programs import T
 from torch import nn
 
 import dynajit
@@ -111,3 +112,31 @@ def test_an_optimizer_in_the_step(name):
         assert torch.equal(a, b) if isinstance(b, torch.Tensor) else a == b
     assert got[2] == want[2]
     assert {code for code, _ in got[3]} == {"DJ-D005"} or name in IN_PARTS, got[3]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_kernels_in_a_step_that_begins_with_zero_grad():
+    """What the graph does before it computes does not keep the rest from both of its passes being kernels."""
+
+    def run(backend):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(32, 256), nn.GELU(), nn.LayerNorm(256), nn.GELU(), nn.Linear(256, 4))
+        made = torch.optim.SGD(net.parameters(), 0.1)
+
+        def step(x):
+            made.zero_grad()
+            loss = (net(x) * 2).tanh().square().mean()
+            loss.backward()
+            made.step()
+            return loss.detach()
+
+        call = dynajit.compile(step, backend=backend) if backend else step
+        losses = [call(T(2000, 32, seed=i)) for i in range(4)]
+        kernels = dynajit.report(call).kernels if backend else ()
+        dynajit.reset()
+        return losses, [p.grad for p in net.parameters()], kernels
+
+    want, got = run(""), run("native")
+    assert any("backward" in kernel.name for kernel in got[2])
+    for a, b in zip((*got[0], *got[1]), (*want[0], *want[1]), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
