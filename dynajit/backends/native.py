@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule
 
 from dynajit.backends.base import FROM_CACHE, CompiledGraph, KernelInfo, Observer, backend
 from dynajit.backends.eager import eager
@@ -59,7 +59,7 @@ def native(
     whole = replace(eager(gm, example_inputs, options, observer), backend="native")
     try:
         device = device_of(example_inputs)
-        why = _reason_against(example_inputs, device)
+        why = _reason_against(gm.graph, example_inputs, device)
         if why:
             return replace(whole, notes=(why,))
         if _wants_gradients(gm, example_inputs):
@@ -110,7 +110,7 @@ def auto(
     return native(gm, example_inputs, options, observer)
 
 
-def _reason_against(example_inputs: Sequence[Any], device: str) -> str:
+def _reason_against(graph: Graph, example_inputs: Sequence[Any], device: str) -> str:
     """Why a graph must not be lowered; empty if it may."""
     if device == "cpu" and toolchain() is None:
         return "no C compiler was found (gcc, clang, or what DYNAJIT_CC names): the graph runs with eager's kernels"
@@ -118,6 +118,9 @@ def _reason_against(example_inputs: Sequence[Any], device: str) -> str:
         return "Triton is not installed: the graph runs with eager's kernels"
     if device not in ("cpu", "cuda"):
         return f"there is no printer for {device} devices: the graph runs with eager's kernels"
+    if any(isinstance(x, torch.Tensor) and type(x) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+           for x in example_inputs) or any("class" in node.meta for node in graph.nodes):  # fmt: skip
+        return "there are tensors of a class of your own: the graph runs with eager's kernels"
     if torch.is_autocast_enabled(device):
         return "autocast is on: the graph runs as it stands"
     return ""

@@ -28,7 +28,7 @@ from dynajit.guards.guard import Guard
 from dynajit.source import FreeCell, Globals, Item, Known, Local, Source
 from dynajit.symbol import Root, Symbol
 from dynajit.trace import Broke, Returned, Trace
-from dynajit.values import ambient
+from dynajit.values import ambient, subclass
 from dynajit.values.base import NULL, Handle, Lazy, Value
 from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue, existing_cell
@@ -400,6 +400,9 @@ class Machine:
     def symbolic_number(self, obj: Any, source: Source) -> Value | None:
         return recording.symbolic_number(self, obj, source)
 
+    def as_subclass(self, tensor: TensorValue, cls: Value) -> Value:
+        return recording.as_subclass(self, tensor, cls)
+
     def specialise(self, value: Value) -> Value:
         return sizes.specialise(self, value)
 
@@ -473,6 +476,10 @@ class Machine:
         if name == "__class__":
             cls = owner.python_type()
             return self.wrap(cls, Known(cls))
+        if isinstance(owner, TensorValue):
+            own = subclass.attribute(self, owner, name)
+            if own is not None:
+                return own
         return owner.getattr(self, name)
 
     def is_true(self, value: Value) -> bool:

@@ -22,7 +22,7 @@ from dynajit.marks import marks_of
 from dynajit.reasons import Reason
 from dynajit.source import Size, Source
 from dynajit.symbol import UNBACKED_EXAMPLES, Number, other_of, unbacked
-from dynajit.values import ambient
+from dynajit.values import ambient, subclass
 from dynajit.values.base import Value
 from dynajit.values.constant import TRUSTED, Constant, SymbolicNumber, is_plain
 from dynajit.values.klass import ClassValue
@@ -205,6 +205,28 @@ def _listed(m: Machine, node: Any, tensor: TensorValue) -> Value | None:
     return new_list(m, [SymbolicNumber(item, unbacked(item, cls)) for item in items])
 
 
+def as_subclass(m: Machine, tensor: TensorValue, cls: Value) -> Value:
+    """`tensor.as_subclass(cls)`, for classes that leave PyTorch's functions as they are."""
+    cls = m.realize(cls)
+    known = isinstance(cls, ClassValue) and (cls.cls is torch.Tensor or subclass.is_quiet(cls.cls))
+    if not isinstance(cls, ClassValue) or not known or tensor.other is not None:
+        raise GraphBreak(reasons.TENSOR_KIND, f"{tensor.describe()}.as_subclass({cls.describe()})")
+    made = cls.cls
+    if made is not torch.Tensor:
+        subclass.stays_quiet(m, made)
+
+    def convert(given: torch.Tensor) -> Any:
+        return given.as_subclass(made)
+
+    convert.__name__ = convert.__qualname__ = f"as_{made.__name__}"
+    node = m.recorder.call("call_function", convert, (tensor.node,), {}, m.origin())
+    meta = tensor.meta.view_as(tensor.meta)
+    node.meta["val"], node.meta["device"], node.meta["writes"] = meta, tensor.device, False
+    if made is not torch.Tensor:
+        node.meta["class"] = made
+    return TensorValue(node, meta, tensor.device, made, tensor.exact_layout)
+
+
 _TELL = frozenset({"item", "tolist"})  # what a tensor of one element always can
 
 LISTED = 64  # numbers that a list from a tensor may have to be taken apart
@@ -366,6 +388,8 @@ class _Result:
                 return known
             result = result.view_as(result)
         found = self.other.sizes(result, other) if self.other is not None and other is not None else None
+        if cls not in subclass.PLAIN:
+            node.meta["class"] = cls
         if found is None or all(type(size) is int for size in found):
             return TensorValue(node, result, self.device, cls, self.exact)
         return TensorValue(node, result, self.device, cls, self.exact, other, found)
@@ -377,7 +401,7 @@ class _Result:
         for value in self.known.values():
             if value.cls.__name__ == _AWAITED and _same_memory(value.meta, result):
                 return value.cls
-        return torch.Tensor
+        return subclass.result_class(list(self.known.values()))
 
     def sequence(self, node: Any, result: Any, other: Any) -> Value:
         node.meta["val"] = result

@@ -31,6 +31,11 @@ _REFUSED = frozenset(
 )
 
 
+_FOREIGN = frozenset(
+    {"from_numpy", "frombuffer", "from_file", "asarray", "load", "save"}
+)  # of another library's memory
+
+
 def _collect() -> dict[Any, str]:
     found: dict[Any, str] = {}
     names = ("_VariableFunctions", "_nn", "_special", "_linalg", "_fft")
@@ -96,5 +101,5 @@ def is_method_descriptor(target: Any) -> bool:
 def record_function(m: Machine, target: Any, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     name = RECORDED.get(target) or metas.name_of(target)
     if name in _REFUSED:
-        raise GraphBreak(reasons.GLOBAL_STATE, f"torch.{name}")
+        raise GraphBreak(reasons.OPAQUE_CALL if name in _FOREIGN else reasons.GLOBAL_STATE, f"torch.{name}")
     return m.record("call_function", target, tuple(args), dict(kwargs))

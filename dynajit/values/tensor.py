@@ -225,6 +225,8 @@ def call_tensor_method(
         return Constant(owner.device.index if owner.device.type != "cpu" else -1)
     if name == "type" and not kwargs:
         return _type(m, owner, args)
+    if name == "as_subclass" and len(args) == 1 and not kwargs:
+        return m.as_subclass(owner, args[0])
     if name == "new":
         args = sizes_apart(m, args)
     if name == "requires_grad_" and owner.source is not None and _leaf_fact(owner) is False:

@@ -1,0 +1,95 @@
+"""Classes derived from Tensor that handle PyTorch's functions as Tensor itself does.
+
+`Tensor.__torch_function__` runs the function and gives what it returns the derived class (torch/_tensor.py). So a
+recorded call does the same in the graph, and here only the class of each result has to be known.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from dynajit import reasons
+from dynajit.errors import GraphBreak
+from dynajit.source import ClassAttr, Known, Source
+from dynajit.values.base import Tracer, Value
+from dynajit.values.function import FunctionValue, MethodValue
+from dynajit.values.klass import is_data, lookup
+from dynajit.values.tensor import TensorValue, dense
+from dynajit.values.wrap import rule
+
+# What any class statement writes, and what plays no role for an object that exists.
+_UNIMPORTANT = frozenset({"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__annotations__",
+                          "__firstlineno__", "__static_attributes__", "__new__", "__init__"})  # fmt: skip
+PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+# What operators and PyTorch's own dispatch look for on the class.
+_LOOKED_FOR = tuple(
+    name for name in dir(torch.Tensor) if name.startswith("__") and callable(getattr(torch.Tensor, name))
+    and name not in ("__class__", "__new__", "__init__", "__init_subclass__", "__subclasshook__", "__dir__")
+)  # fmt: skip
+
+
+def is_quiet(cls: type) -> bool:
+    """Whether a derived class adds names of its own only: all that Tensor has is Tensor's."""
+    if not issubclass(cls, torch.Tensor) or cls in PLAIN or issubclass(cls, torch.nn.Parameter):
+        return False
+    own = cls.__mro__[: cls.__mro__.index(torch.Tensor)]
+    changed = {name for base in own for name in base.__dict__ if hasattr(torch.Tensor, name)} - _UNIMPORTANT
+    dispatch = cls.__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl
+    return not changed and dispatch and "__getattr__" not in {name for base in own for name in base.__dict__}
+
+
+def result_class(inputs: Sequence[TensorValue]) -> type:
+    """The class of what an operation on these tensors returns."""
+    derived = {value.cls for value in inputs if value.cls not in PLAIN and is_quiet(value.cls)}
+    if not derived:
+        return torch.Tensor
+    for cls in derived:
+        if all(issubclass(cls, other) for other in derived):
+            return cls
+    raise GraphBreak(reasons.TENSOR_KIND, f"{', '.join(sorted(cls.__qualname__ for cls in derived))} in one operation")
+
+
+def attribute(m: Tracer, owner: TensorValue, name: str) -> Value | None:
+    """What the derived class adds, or None where Tensor answers."""
+    if owner.cls in PLAIN or not is_quiet(owner.cls):
+        return None
+    if hasattr(torch.Tensor, name):
+        lookup(m, owner.cls, name)
+        return None
+    if not hasattr(owner.cls, name):
+        return None
+    raw = lookup(m, owner.cls, name)
+    if owner.source is not None and not isinstance(raw, property):
+        if name in getattr(m.real_tensor(owner), "__dict__", {}):
+            return None  # the object's own
+        m.guard(owner.source, "INSTANCE_ABSENT", None, name)
+    if isinstance(raw, types.FunctionType):
+        return MethodValue(FunctionValue(raw, source=Known(raw)), owner)
+    if isinstance(raw, property) and raw.fget is not None:
+        return m.call(m.wrap(raw.fget, Known(raw.fget)), [owner], {})
+    if isinstance(raw, staticmethod):
+        return m.wrap(raw.__func__, Known(raw.__func__))
+    if is_data(raw):
+        return m.wrap(raw, ClassAttr(Known(owner.cls), name))
+    raise GraphBreak(reasons.NO_OPERATION, f"{owner.cls.__qualname__}.{name}")
+
+
+def stays_quiet(m: Tracer, cls: type) -> None:
+    """Guard that the class goes on leaving to Tensor what it leaves now."""
+    for name in _LOOKED_FOR:
+        lookup(m, cls, name)
+
+
+@rule(-1, lambda obj: isinstance(obj, torch.Tensor) and is_quiet(type(obj)))
+def wrap_quiet_subclass(m: Tracer, obj: Any, source: Source) -> Value:
+    if not dense(obj):
+        m.guard(source, "TYPE_IS", type(obj))
+        raise GraphBreak(reasons.TENSOR_KIND, f"{source.text} ({type(obj).__name__})")
+    stays_quiet(m, type(obj))
+    return m.graph_input(obj, source)  # type: ignore[no-any-return]
