@@ -193,9 +193,9 @@ place_of(PyDictKeysObject *keys, Node *node)
     return -1;
 }
 
-/* The item of a dict. Borrowed, or NULL. The place where it was the last time is looked at first. */
+/* The item of a dict by a key that is a str. Borrowed, or NULL. The place where it was is looked at first. */
 static PyObject *
-dict_item(PyObject *dict, Node *node)
+item_by_name(PyObject *dict, Node *node)
 {
     PyDictObject *mp = (PyDictObject *)dict;
     PyDictKeysObject *keys = mp->ma_keys;
@@ -216,12 +216,25 @@ dict_item(PyObject *dict, Node *node)
     return value;
 }
 
+/* The item of a dict. Borrowed, or NULL. The same version of a dict holds the same items. */
+static PyObject *
+dict_item(PyObject *dict, Node *node)
+{
+    const uint64_t version = dj_dict_version(dict);
+    if (version != 0 && version == node->stamp) {
+        return node->found;
+    }
+    PyObject *value = PyLong_CheckExact(node->arg) ? PyDict_GetItemWithError(dict, node->arg) : item_by_name(dict, node);
+    node->stamp = value == NULL || dj_dict_version(dict) != version ? 0 : version; /* a key's __eq__ may have run */
+    node->found = value;
+    return value;
+}
+
 static PyObject *
 item(PyObject *obj, Node *node)
 {
     if (PyDict_Check(obj)) {
-        return found_or_missing(PyLong_CheckExact(node->arg) ? PyDict_GetItemWithError(obj, node->arg)
-                                                             : dict_item(obj, node));
+        return found_or_missing(dict_item(obj, node));
     }
     if (PyLong_CheckExact(node->arg) && (PyTuple_Check(obj) || PyList_Check(obj))) {
         const Py_ssize_t size = Py_SIZE(obj);

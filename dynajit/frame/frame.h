@@ -48,6 +48,8 @@ typedef struct {
     PyObject *arg;     /* owned; as given, names interned */
     Py_ssize_t number; /* LOCAL, FREE, SIZE: which; ITEM: the index; INSTANCE: where the name was found last */
     Py_ssize_t first, last; /* tests[first:last] */
+    uint64_t stamp;   /* ITEM of a dict: its version when `found` was read; 0: none */
+    PyObject *found;  /* borrowed: what that version of the dict holds, and keeps alive */
 } Node;
 
 typedef struct {
