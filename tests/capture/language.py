@@ -1159,12 +1159,12 @@ def exc_info_in_a_handler(x):
         raise ValueError("q")
     except ValueError:
         t, v, tb = sys.exc_info()
-        return t.__name__, str(v), x + 1
+        return t.__name__, str(v), x + 1, sys.exception() is v
 
 
 @whole
 def exc_info_outside(x):
-    return sys.exc_info(), x + 1
+    return sys.exc_info(), sys.exception(), x + 1
 
 
 @whole

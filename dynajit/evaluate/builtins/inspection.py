@@ -159,6 +159,11 @@ def exc_info(m: Machine) -> Value:
 _NO_ERROR = (None, None, None)
 
 
+@builtin(sys.exception)
+def exception(m: Machine) -> Value:
+    return m.unpack(exc_info(m))[1]
+
+
 @builtin(super)
 def super_(m: Machine, *args: Value) -> Value:
     if len(args) == 2:
