@@ -74,6 +74,11 @@ def docstrings() -> Iterator[tuple[str, str]]:
             yield f"Tensor.{key}", obj.__doc__
 
 
+def is_written(name: str) -> bool:
+    """Quantised layers, too, begin with whatever is in the memory that they get."""
+    return not any(word in name for word in ("empty", "quantized"))
+
+
 def statements(text: str) -> list[ast.stmt]:
     """The example's statements; values that only the prompt would show get a name."""
     found: list[ast.stmt] = []
@@ -179,13 +184,13 @@ def same_tensor(got: torch.Tensor, want: torch.Tensor, close: bool) -> bool:
         tensor.dequantize() if tensor.is_quantized else tensor.detach().to_dense().resolve_conj()
         for tensor in (got, want)
     )
-    tolerance = (1e-5, 1e-6) if close else (0, 0)
+    tolerance = (1e-4, 1e-5) if close else (0, 0)
     return torch.equal(left, right) or torch.allclose(left, right, *tolerance, equal_nan=True)
 
 
 def usable(text: str, name: str) -> tuple[Callable[[], Any], Outcome] | None:
     """The longest beginning of an example that eager runs, if it does the same twice."""
-    body = statements(text)
+    body = statements(text) if is_written(name) else []
     while body:
         try:
             function = function_of(body, name)
@@ -225,8 +230,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     counts: collections.Counter[str] = collections.Counter()
-    for name, text in list(docstrings())[:: options.every]:  # what is in new memory is no fact
-        found = usable(text, name) if options.only in name and "empty" not in name else None
+    for name, text in list(docstrings())[:: options.every]:
+        found = usable(text, name) if options.only in name else None
         if found is None:
             continue
         differs, breaks = check(*found, options.backend)
