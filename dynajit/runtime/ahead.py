@@ -49,10 +49,13 @@ def compile_ahead(kernel: Kernel, target: str) -> tuple[Ahead, ...]:
     if importlib.util.find_spec("triton") is None:
         raise ToolchainError("Triton", "import triton", "Triton is not installed: pip install triton")
     with tempfile.TemporaryDirectory(prefix="dynajit-") as folder:
-        return tuple(_looked_at(made, target, Path(folder)) for made in _compiled(kernel, target, Store(Path(folder))))
+        return tuple(
+            looked_at(made, target, Path(folder)) for made in compiled_for(kernel, target, Store(Path(folder)))
+        )
 
 
-def _compiled(kernel: Kernel, target: str, store: Store) -> list[Any]:
+def compiled_for(kernel: Kernel, target: str, store: Store) -> list[Any]:
+    """The functions of a kernel as Triton compiled them: one, or two where rows are reduced in parts."""
     triton = importlib.import_module("triton")
     source = importlib.import_module("triton.compiler").ASTSource
     gpu = importlib.import_module("triton.backends.compiler").GPUTarget(*TARGETS[target])
@@ -75,7 +78,8 @@ def _compiled(kernel: Kernel, target: str, store: Store) -> list[Any]:
     return [triton.compile(each, target=gpu, options={"num_warps": warps, **options}) for each in sources]
 
 
-def _looked_at(compiled: Any, target: str, folder: Path) -> Ahead:
+def looked_at(compiled: Any, target: str, folder: Path) -> Ahead:
+    """What a compiled function takes; `folder` is where its binary may be written."""
     shared = int(getattr(compiled.metadata, "shared", 0))
     if "amdgcn" in compiled.asm:
         text = compiled.asm["amdgcn"]
