@@ -57,6 +57,14 @@ class Arguments:
         inputs = self.inputs()
         return self.m.all_roots() if None in inputs else roots_of(inputs)
 
+    def as_given(self, value: Any, scalar: bool) -> Triple:
+        """An argument. scalar: one that is a number as it comes, even if others are sizes."""
+        kept, self.scalars = self.scalars, self.scalars or scalar
+        try:
+            return self.convert(value)
+        finally:
+            self.scalars = kept
+
     def convert(self, value: Any) -> Triple:
         """(graph argument, meta argument, argument of the other call)."""
         value = self.m.realize(value)

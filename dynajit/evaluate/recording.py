@@ -46,6 +46,10 @@ SCALAR_SAFE = frozenset({
 })  # fmt: skip
 
 
+# Beside sizes, arguments that are numbers as they come: by place and by name.
+_FILLS = frozenset({("full", 1), ("full", "fill_value"), ("new_full", 2), ("new_full", "fill_value")})
+
+
 def constant(m: Machine, obj: Any) -> Value:
     """A value for an object that the evaluator has computed itself."""
     if isinstance(obj, (tuple, torch.Size)):
@@ -129,8 +133,8 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     """Add `target(*args, **kwargs)` to the graph. What it returns is known from a call on meta tensors."""
     name = metas.name_of(target)
     converter = Arguments(m, name in SCALAR_SAFE)
-    triples = [converter.convert(arg) for arg in args]
-    named = {key: converter.convert(arg) for key, arg in kwargs.items()}
+    triples = [converter.as_given(arg, (name, i) in _FILLS) for i, arg in enumerate(args)]
+    named = {key: converter.as_given(arg, (name, key) in _FILLS) for key, arg in kwargs.items()}
     real_args, meta_args = [t[0] for t in triples], [t[1] for t in triples]
     real_kwargs, meta_kwargs = {k: t[0] for k, t in named.items()}, {k: t[1] for k, t in named.items()}
     if converter.numpy and name in _TAKE_DTYPES:
