@@ -65,6 +65,8 @@ class Call:
 
 def parsed_call(text: str, names: Mapping[str, Any], command: str) -> Call:
     """The call of something compiled that an expression is."""
+    if not text.strip():
+        raise UsageFault(f"{command} needs a call: {command} f(x)")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:

@@ -279,6 +279,8 @@ class Compile(Magics):  # type: ignore[misc]
 
     def _do_explain(self, rest: str) -> None:
         """`explain f(x, y)`, or `explain f` for what is known without running it."""
+        if not rest.strip():
+            raise UsageFault("explain needs a function or a call: %compile explain f, or explain f(x, y)")
         try:
             tree = ast.parse(rest.strip(), mode="eval").body
         except SyntaxError:

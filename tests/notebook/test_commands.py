@@ -46,6 +46,8 @@ def test_bench(block: Any, capsys: Any) -> None:
     assert re.search(r"k0 .*%", text_of(block.card("f")["text/html"]))  # the card has the share of the time, too
     assert "times the speed of eager for f(" in block.text("f")
     assert "is not compiled" in said(block, capsys, "bench max(1, 2)", fails=True)
+    assert "bench needs a call" in said(block, capsys, "bench", fails=True)
+    assert "explain needs a function or a call" in said(block, capsys, "explain", fails=True)
     assert "needs a number" in said(block, capsys, "bench f(w, w) -n x", fails=True)
     assert "there is no option --tortch" in said(block, capsys, "bench f(w, w) --tortch", fails=True)
 
