@@ -48,7 +48,7 @@ def special_method(owner: Value, name: str) -> SpecialMethod | None:
 
 
 def of_class(m: Tracer, owner: Value, cls: type, name: str) -> Value:
-    """An attribute of the class, seen through its instance: of named tuples with methods."""
+    """An attribute of the class, seen through its instance: of named tuples and tensor classes with methods."""
     raw = lookup(m, cls, name)
     if isinstance(raw, types.FunctionType):
         return MethodValue(FunctionValue(raw, source=Known(raw)), owner)

@@ -6,7 +6,6 @@ recorded call does the same in the graph, and here only the class of each result
 
 from __future__ import annotations
 
-import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +13,10 @@ import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import ClassAttr, Known, Source
+from dynajit.source import Source
 from dynajit.values.base import Tracer, Value
-from dynajit.values.function import FunctionValue, MethodValue
-from dynajit.values.klass import is_data, lookup
+from dynajit.values.klass import lookup
+from dynajit.values.special import of_class
 from dynajit.values.tensor import TensorValue, dense
 from dynajit.values.wrap import rule
 
@@ -69,15 +68,7 @@ def attribute(m: Tracer, owner: TensorValue, name: str) -> Value | None:
         if name in getattr(m.real_tensor(owner), "__dict__", {}):
             return None  # the object's own
         m.guard(owner.source, "INSTANCE_ABSENT", None, name)
-    if isinstance(raw, types.FunctionType):
-        return MethodValue(FunctionValue(raw, source=Known(raw)), owner)
-    if isinstance(raw, property) and raw.fget is not None:
-        return m.call(m.wrap(raw.fget, Known(raw.fget)), [owner], {})
-    if isinstance(raw, staticmethod):
-        return m.wrap(raw.__func__, Known(raw.__func__))
-    if is_data(raw):
-        return m.wrap(raw, ClassAttr(Known(owner.cls), name))
-    raise GraphBreak(reasons.NO_OPERATION, f"{owner.cls.__qualname__}.{name}")
+    return of_class(m, owner, owner.cls, name)
 
 
 def stays_quiet(m: Tracer, cls: type) -> None:
