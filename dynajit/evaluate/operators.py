@@ -304,7 +304,7 @@ def is_same(m: Machine, left: Value, right: Value) -> bool:
 
 
 def _same_number(left: Value, right: Value) -> bool | None:
-    """Different numbers or strings are different objects; of equal ones that is certain for small ints and for `""`."""
+    """Different numbers or strings are different objects; of equal ones only small ints are surely one object."""
     if not isinstance(left, Constant) or not isinstance(right, Constant):
         return None
     mine, other = left.value, right.value

@@ -79,13 +79,19 @@ def is_collective(target: Any) -> bool:
     return home == "torch.distributed._functional_collectives" and target.__name__ in _COLLECTIVES
 
 
+def _only_computes(function: Any) -> bool:
+    """Whether a scripted function may be asked for its result on meta tensors: it neither prints nor calls Python."""
+    text = str(function.inlined_graph)
+    return not any(word in text for word in ("prim::Print", "PythonOp", "aten::save", "aten::warn", "prim::SetAttr"))
+
+
 def is_recorded(target: Any) -> bool:
     try:
         return (
             is_collective(target)
             or target in RECORDED
             or type(target).__module__ == "torch._ops"
-            or isinstance(target, torch.jit.ScriptFunction)
+            or (isinstance(target, torch.jit.ScriptFunction) and _only_computes(target))
         )
     except TypeError:  # not hashable
         return False

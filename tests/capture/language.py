@@ -1189,9 +1189,14 @@ def scr(x):
     return torch.tanh(x) * 2
 
 
+def telling(x):
+    print("scripted")
+    return x * 2
+
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    scr = torch.jit.script(scr)
+    scr, telling = torch.jit.script(scr), torch.jit.script(telling)
 
 
 @whole

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 import torch
-from language import RIGHT, WHOLE, T
+from language import RIGHT, WHOLE, T, telling
 
 import dynajit
 from dynajit import events
@@ -50,3 +50,14 @@ def test_captured_whole(name):
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_with_breaks(name):
     assert check(RIGHT[name]) != []
+
+
+def test_a_scripted_function_that_prints_does_so_once_a_call(capfd):
+    def f(x):
+        return telling(x) + 1
+
+    dynajit.reset()
+    compiled = dynajit.compile(f, backend="eager")
+    for _ in range(2):
+        assert torch.equal(compiled(T(2)), f(T(2)))
+        assert capfd.readouterr().out.count("scripted") == 2
