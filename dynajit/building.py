@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import CodeType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 from torch.fx import graph_module
@@ -34,6 +35,7 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _PLAIN = ("nn/", "masked/", "backends/", "_refs/", "_prims_common/", "functional.py", "_tensor.py", "_ops.py",
           "_jit_internal.py", "_VF.py", "_linalg_utils.py", "_lowrank.py", "_utils.py")  # fmt: skip
 _OPERATIONS = tuple(_TORCH + name.replace("/", os.sep) for name in _PLAIN)
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep  # of which only such functions are captured
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -193,6 +195,6 @@ def _ran_other_code(error: BaseException) -> bool:
     """Whether Python code that may do anything was running: hooks on saved tensors, a user's Function or operator."""
     for entry, _ in traceback.walk_tb(error.__traceback__):
         filename = entry.f_code.co_filename
-        if not filename.startswith(("<eval_with_key>", _OWN, *_OPERATIONS)):
+        if not filename.startswith(("<eval_with_key>", _OWN, _NUMPY, *_OPERATIONS)):
             return True
     return False

@@ -15,7 +15,7 @@ from dynajit.guards.explain import current, failing, found_words, words
 from dynajit.guards.guard import Guard, changed_dims
 from dynajit.options import Options
 from dynajit.records import CacheEntry, Record
-from dynajit.source import Call, Size
+from dynajit.source import Attr, Call, Size
 from dynajit.stance import CURRENT
 from dynajit.symbol import is_number
 from dynajit.trace import Broke
@@ -87,6 +87,10 @@ def _note_changes(guards: Sequence[Guard], func: FunctionType, args: tuple[Any, 
             value = current(guard.source.base, func, args)
             if is_number(value) and value.tobytes() != guard.expected:
                 numbers.add(guard.source.base)
+        elif guard.kind == "EQUALS" and isinstance(guard.source, Attr) and guard.source.name == "shape":
+            array = current(guard.source.base, func, args)
+            if isinstance(array, np.ndarray) and array.shape != guard.expected:
+                sizes[guard.source.base] = frozenset(range(array.ndim))
         elif guard.kind == "TENSOR":
             changed = changed_dims(guard.expected, current(guard.source, func, args))
             if changed:

@@ -134,7 +134,7 @@ BRANCH_ON_TENSOR = _row(
 TENSOR_DATA = _row(
     "DJ-D002",
     "a tensor's data is needed in Python",
-    "item(), tolist(), numpy() and printing need the numbers themselves.",
+    "item(), tolist() and printing need the numbers themselves.",
     "keep the value a tensor as long as possible",
 )
 DYNAMIC_SHAPE = _row(
@@ -166,6 +166,12 @@ TENSOR_KIND = _row(
     "a kind of tensor that is not modelled",
     "Sparse, quantised, nested and complex tensors and tensor subclasses are run by Python.",
     "convert to a plain dense tensor first",
+)
+LARGE_ARRAY = _row(
+    "DJ-D008",
+    "a large array of NumPy",
+    "What NumPy's functions return is learnt from a run on arrays of ones, which would take as long as the run itself.",
+    "use tensors, or convert before and after the compiled function",
 )
 # ---- the frame runs as it is ----------------------------------------------------------------------------------
 GENERATOR_FRAME = _row(

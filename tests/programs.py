@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 import dynajit
@@ -160,7 +161,9 @@ def assert_same(got: Observation, want: Observation, when: str) -> None:
 def compare(got: Any, want: Any, where: str) -> None:
     """Same types all the way down, same values, same bits of tensors."""
     assert type(got) is type(want), f"{where}: {type(got)} but eager {type(want)}"
-    if isinstance(want, torch.Tensor):
+    if isinstance(want, (np.ndarray, np.generic)):
+        _compare_arrays(got, want, where)
+    elif isinstance(want, torch.Tensor):
         _compare_tensors(got, want, where)
     elif isinstance(want, (list, tuple)):
         assert len(got) == len(want), f"{where}: {len(got)} items, eager {len(want)}"
@@ -194,6 +197,16 @@ def _compare_tensors(got: torch.Tensor, want: torch.Tensor, where: str) -> None:
         assert got.grad is not None, f"{where}: no gradient"
         assert want.grad is not None, f"{where}: a gradient that eager does not have"
         compare(got.grad, want.grad, f"{where}.grad")
+
+
+def _compare_arrays(got: Any, want: Any, where: str) -> None:
+    for fact in ("dtype", "shape", "strides"):
+        assert getattr(got, fact) == getattr(want, fact), (
+            f"{where}.{fact}: {getattr(got, fact)}, eager {getattr(want, fact)}"
+        )
+    if isinstance(want, np.ndarray):
+        assert got.flags.writeable == want.flags.writeable, f"{where}: writeable {got.flags.writeable}"
+    assert got.tobytes() == want.tobytes(), f"{where}: {got!r}, eager {want!r}"
 
 
 def program(*args: Any, **expect: Any) -> Callable[[Callable[..., Any]], Program]:

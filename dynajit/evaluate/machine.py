@@ -15,7 +15,7 @@ import torch
 from dynajit import reasons
 from dynajit.bytecode import Instr, python
 from dynajit.errors import GraphBreak, Raised, Skip
-from dynajit.evaluate import calls, chains, hooks, inlining, iteration, operators, polyfills, recording, sizes
+from dynajit.evaluate import arrays, calls, chains, hooks, inlining, iteration, operators, polyfills, recording, sizes
 from dynajit.evaluate.op import OPS
 from dynajit.evaluate.plan import Plan
 from dynajit.evaluate.program import program_of
@@ -83,6 +83,9 @@ class Machine:
         self.roots: dict[Source, Root] = {}
         self.size_values: dict[tuple[Any, int], SymbolicNumber] = {}
         self.fixed: set[Source] = set()
+        self.array_memory: dict[int, Any] = {}  # stand-ins for memory that others have, too
+        self.array_elements = 0
+        self.shares_with_numpy = False
         self.handles: dict[int, tuple[Any, Value]] = {}
         self.born: dict[int, int] = {}
         self.visited: dict[tuple[str, int], int] = {}
@@ -437,6 +440,15 @@ class Machine:
 
     def record(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
         return recording.record(self, op, target, args, kwargs)
+
+    def array(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
+        return arrays.array(self, op, target, args, kwargs)
+
+    def array_of(self, tensor: TensorValue, kwargs: Mapping[str, Value]) -> Value:
+        return arrays.from_tensor(self, tensor, kwargs)
+
+    def array_input(self, obj: Any, source: Source) -> Value:
+        return arrays.array_input(self, obj, source)
 
     def folded(self, function: Any, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
         """What a function that depends on nothing else returns for known arguments."""

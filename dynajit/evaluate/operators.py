@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate import sizes
+from dynajit.evaluate.arrays import is_operand
 from dynajit.symbol import TEXTS, unbacked_in
+from dynajit.values.array import ArrayValue
 from dynajit.values.base import Handle, Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold, is_known, plain
 from dynajit.values.container_instance import ContainerInstance
@@ -71,6 +73,8 @@ def binary(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     inplace = symbol.endswith("=")
     symbol = symbol.rstrip("=")
     plain_function, name = BINARY[symbol]
+    if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+        return _with_array(m, INPLACE[symbol] if inplace else plain_function, left, right)
     if inplace and isinstance(left, TensorValue):
         return m.record("call_function", INPLACE[symbol], (left, right), {})
     found = _symbolic(m, plain_function, left, right)
@@ -100,6 +104,13 @@ def binary(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     if is_known(m, left) and is_known(m, right):
         return fold(m, plain_function, [left, right])
     raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+def _with_array(m: Machine, function: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
+    """An operator of which one side is NumPy's: it decides what the other one may be."""
+    if is_operand(m, left) and is_operand(m, right):
+        return m.array("call_function", function, (left, right), {})
+    raise GraphBreak(reasons.OPAQUE_CALL, f"{function.__name__} of {left.describe()} and {right.describe()}")
 
 
 def _items(m: Machine, value: Value, name: str) -> Value:
@@ -189,6 +200,8 @@ def _relation(m: Machine, symbol: str, left: Value, right: Value) -> Value | Non
 def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     demand_known(left, right)
     function, name, mirrored = COMPARE[symbol]
+    if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+        return _with_array(m, function, left, right)
     found = _relation(m, symbol, left, right)
     if found is not None:
         return found
@@ -335,6 +348,8 @@ def unary(m: Machine, op: str, value: Value) -> Value:
     value = m.specialise(value)
     if isinstance(value, TensorValue):
         return m.record("call_function", function, (value,), {})
+    if isinstance(value, ArrayValue):
+        return m.array("call_function", function, (value,), {})
     if isinstance(value, Constant):
         return fold(m, function, [value])
     if isinstance(value, InstanceValue) and (method := value.method(m, special)) is not None:

@@ -157,7 +157,7 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
         if reason is None or metas.writes_to(target) or metas.versions(converter.tensors) != before:
             raise GraphBreak(reasons.META_FAILED, f"{name}: {str(error).splitlines()[0]}") from None
         node.meta["writes"] = False
-        _keep_errors_apart(m, node, False, name not in _TELL or any(t.meta.numel() != 1 for t in converter.tensors))
+        keep_errors_apart(m, node, False, name not in _TELL or any(t.meta.numel() != 1 for t in converter.tensors))
         cls = unknown_class(name, converter.tensors, real_kwargs)
         if cls in UNBACKED_EXAMPLES:
             return SymbolicNumber(node, unbacked(node, cls))
@@ -175,7 +175,7 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     writes = writes or (before is None and name not in metas.RETURN_THEMSELVES)
     node.meta["writes"] = writes and target != "requires_grad_" and _shows(m, converter.tensors, before)
     risky = may_fail(target, converter.tensors, args) or (other is not None and other.may_fail)
-    _keep_errors_apart(m, node, node.meta["writes"], risky)
+    keep_errors_apart(m, node, node.meta["writes"], risky)
     if other is not None:
 
         def call(args: Any, kwargs: Any) -> Any:
@@ -188,7 +188,7 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
 
 def _shows(m: Machine, tensors: Sequence[TensorValue], before: list[int] | None) -> bool:
     """Whether a write is one to memory that existed before the graph: only that cannot be done twice."""
-    if before is None or any(tensor.source is not None for tensor in tensors[:1]):
+    if m.shares_with_numpy or before is None or any(tensor.source is not None for tensor in tensors[:1]):
         return True
     inputs = {value.meta.untyped_storage()._cdata for value, _ in m.inputs.values()}
     after = metas.versions(tensors) or before
@@ -263,7 +263,7 @@ def record_effect(m: Machine, target: Any, args: Sequence[Any], *, writes: bool)
     node = m.recorder.call("call_function", target, real, {}, origin)
     node.meta["writes"] = writes
     if m.frames:
-        _keep_errors_apart(m, node, writes, False)
+        keep_errors_apart(m, node, writes, False)
     return node
 
 
@@ -295,7 +295,7 @@ def may_fail(target: Any, tensors: Sequence[TensorValue], args: Sequence[Any]) -
     return name in _MAY_FAIL or (name.startswith("linalg_") and name not in _PLAIN_ALGEBRA)
 
 
-def _keep_errors_apart(m: Machine, node: Any, writes: bool, risky: bool) -> None:
+def keep_errors_apart(m: Machine, node: Any, writes: bool, risky: bool) -> None:
     """A graph that fails is run again by Python from the start, unless it has written to a tensor.
 
     So an operation that may fail and a write do not share a graph where the difference would show: inside a try
@@ -304,12 +304,17 @@ def _keep_errors_apart(m: Machine, node: Any, writes: bool, risky: bool) -> None
     node.meta["risky"] = risky
     if writes and any(n.target is demand for n in m.recorder.nodes):
         raise GraphBreak(reasons.WRITE_AND_ERROR, metas.name_of(node.target))
-    changed = any(key != ambient.KEY for key in m.heap.changed())  # what PyTorch has set, an error leaves set
-    if not (writes or risky) or not (m.is_protected() or changed):
+    if not (writes or risky) or not errors_show(m):
         return
     others = m.recorder.nodes[:-1]
     if (writes and any(n.meta.get("risky") for n in others)) or (risky and any(n.meta.get("writes") for n in others)):
         raise GraphBreak(reasons.WRITE_AND_ERROR, metas.name_of(node.target))
+
+
+def errors_show(m: Machine) -> bool:
+    """Whether something happens between an error and the end of the frame, or has happened already."""
+    changed = any(key != ambient.KEY for key in m.heap.changed())  # what PyTorch has set, an error leaves set
+    return m.is_protected() or changed
 
 
 # Words with which PyTorch says that a tensor without data cannot answer.

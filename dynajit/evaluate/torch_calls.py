@@ -13,7 +13,9 @@ import torch.special
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
+from dynajit.evaluate import arrays
 from dynajit.graph import meta as metas
+from dynajit.graph.arrays import CONVERSIONS
 from dynajit.values.base import Value
 
 if TYPE_CHECKING:
@@ -106,6 +108,8 @@ def is_method_descriptor(target: Any) -> bool:
 
 def record_function(m: Machine, target: Any, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     name = RECORDED.get(target) or metas.name_of(target)
+    if target in CONVERSIONS and any(arrays.holds_array(m, arg) for arg in [*args[:1], *kwargs.values()]):
+        return arrays.converted(m, target, args, kwargs)
     if name in _REFUSED:
         raise GraphBreak(reasons.OPAQUE_CALL if name in _FOREIGN else reasons.GLOBAL_STATE, f"torch.{name}")
     return m.record("call_function", target, tuple(args), dict(kwargs))

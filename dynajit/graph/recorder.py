@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import fx
 
 from dynajit import reasons
@@ -74,6 +76,10 @@ class Recorder:
     def call(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin) -> fx.Node:
         if any(map(_has_numpy, (*args, *kwargs.values()))):  # they print as code that names numpy
             raise GraphBreak(reasons.OPAQUE_CALL, "an operation on one of numpy's numbers")
+        if target is operator.pow and _is_negative(args[0]):
+            # fx would print -2 ** x, which is -(2 ** x); for tensors torch.pow is what Tensor.__rpow__ calls
+            is_tensor = isinstance(args[1], fx.Node) and isinstance(args[1].meta.get("val"), torch.Tensor)
+            target = torch.pow if is_tensor else power
         return self._keep(self.graph.create_node(op, target, tuple(args), dict(kwargs)), origin)
 
     def _keep(self, node: fx.Node, origin: Origin) -> fx.Node:
@@ -109,6 +115,15 @@ class Recorder:
     def operations(self) -> int:
         """How many nodes compute something."""
         return sum(node.op != "placeholder" for node in self.nodes)
+
+
+def power(base: Any, exponent: Any) -> Any:
+    return base**exponent
+
+
+def _is_negative(number: Any) -> bool:
+    """Whether it prints with a minus sign, as -0.0 does."""
+    return type(number) in (int, float) and repr(number).startswith("-")
 
 
 def _has_numpy(arg: Any) -> bool:

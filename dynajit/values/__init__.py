@@ -2,6 +2,7 @@
 
 from dynajit.values import (
     ambient,
+    array,
     builtin,
     cell,
     constant,
@@ -27,6 +28,7 @@ from dynajit.values import (
 
 __all__ = [
     "ambient",
+    "array",
     "builtin",
     "cell",
     "constant",

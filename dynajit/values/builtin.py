@@ -52,6 +52,9 @@ class BuiltinValue(Value):
         if isinstance(self.fn, torch._ops.OpOverloadPacket) and name in _overloads(self.fn):
             overload = getattr(self.fn, name)
             return m.wrap(overload, Known(overload))
+        if isinstance(self.fn, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat"):
+            method = getattr(self.fn, name)
+            return m.wrap(method, Known(method))
         self.missing(f"attribute {name!r}")
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:

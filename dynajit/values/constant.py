@@ -40,6 +40,11 @@ SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented), bool, enum.Enum,
               torch.memory_format)  # fmt: skip
 
 
+# Kinds whose attributes are constants, too, or methods.
+_SELF_CONTAINED = (str, bytes, int, float, complex, range, slice, type(None), torch.dtype, torch.device, np.generic,
+                   np.dtype)  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Constant(Value):
     """An object that is known and cannot change."""
@@ -59,15 +64,12 @@ class Constant(Value):
 
     def getattr(self, m: Tracer, name: str) -> Value:
         value = self.value
-        if (
-            isinstance(value, (str, bytes, int, float, complex, range, slice, torch.dtype, torch.device, np.generic))
-            or value is None
-        ):
+        if isinstance(value, _SELF_CONTAINED):
             try:
                 found = getattr(value, name)
             except AttributeError as error:
                 m.throw(AttributeError, *error.args)
-            if callable(found):
+            if callable(found) and not isinstance(found, type):
                 return ConstantMethod(value, name)
             return m.constant(found)
         if isinstance(value, TRUSTED) or is_typing(value):
@@ -141,7 +143,7 @@ def is_typing(obj: Any) -> bool:
 
 def is_plain(obj: Any) -> bool:
     """Whether an object is immutable and modelled as a constant, containers included."""
-    if type(obj) in PLAIN or isinstance(obj, (enum.Enum, np.generic)) or is_typing(obj):
+    if type(obj) in PLAIN or isinstance(obj, (enum.Enum, np.generic, np.dtype)) or is_typing(obj):
         return True
     if type(obj) in (tuple, frozenset, torch.Size):
         return all(map(is_plain, obj))
@@ -274,6 +276,12 @@ def wrap_numpy_scalar(m: Tracer, obj: np.generic, source: Source) -> Value:
     if symbolic is not None:
         return symbolic
     m.guard(Call(source, np.generic.tobytes), "EQUALS", obj.tobytes())
+    return Constant(obj, source=source)
+
+
+@rule(11, lambda obj: isinstance(obj, np.dtype) and obj.isbuiltin == 1)
+def wrap_numpy_dtype(m: Tracer, obj: Any, source: Source) -> Value:
+    m.guard(source, "IS", obj)
     return Constant(obj, source=source)
 
 

@@ -194,6 +194,8 @@ def call_tensor_method(
     m: Tracer, owner: TensorValue, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """`owner.name(*args, **kwargs)`: recorded as it stands, answered from the meta tensor, or a break."""
+    if name == "numpy" and not args:
+        return m.array_of(owner, kwargs)
     if name in NEEDS_DATA:
         raise GraphBreak(reasons.TENSOR_DATA, f"{owner.describe()}.{name}()")
     if name == "register_hook" and len(args) == 1 and owner.source is None and owner.meta.requires_grad:

@@ -11,10 +11,11 @@ from typing import Any
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.evaluate import operators
+from dynajit.evaluate import arrays, operators
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
 from dynajit.symbol import TEXTS
+from dynajit.values.array import ArrayValue
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold
 from dynajit.values.instance import InstanceValue
@@ -42,6 +43,8 @@ def _folding(function: Callable[..., Any]) -> Callable[..., Value]:
 
 def _refuse_tensors(args: tuple[Value, ...], function: Any) -> None:
     for arg in args:
+        if isinstance(arg, ArrayValue) and function is not round:
+            arg.needs_data(f"{getattr(function, '__name__', function)}()")
         if isinstance(arg, TensorValue):
             raise GraphBreak(reasons.TENSOR_DATA, f"{getattr(function, '__name__', function)}({arg.describe()})")
 
@@ -54,6 +57,8 @@ def _by_special(function: Callable[..., Any], special: str) -> Callable[..., Val
         if isinstance(value, InstanceValue) and (method := value.method(m, special)) is not None:
             return m.call(method, [value, *rest], {})
         _refuse_tensors((value,), function)
+        if isinstance(value, ArrayValue) and function is round:
+            return m.array("call_function", round, (value, *rest), {})
         if isinstance(value, SymbolicNumber) and not rest:
             return m.compute(function, value)
         return fold(m, function, [value, *rest])
@@ -71,6 +76,8 @@ def _convert(m: Machine, cls: type, special: str, *args: Value, **kwargs: Value)
         return args[0]
     if len(args) == 1 and isinstance(args[0], SymbolicNumber):
         return m.compute(cls, args[0])
+    if len(args) == 1 and not kwargs and isinstance(args[0], ArrayValue):
+        return arrays.as_number(m, cls, args[0])
     if len(args) == 1 and not kwargs and isinstance(args[0], TensorValue):
         return m.record("call_function", cls, args, {})
     if len(args) == 1 and isinstance(args[0], InstanceValue):
@@ -89,6 +96,8 @@ def bool_(m: Machine, value: Value | None = None) -> Value:
 def abs_(m: Machine, value: Value) -> Value:
     if isinstance(value, TensorValue):
         return m.record("call_function", abs, (value,), {})
+    if isinstance(value, ArrayValue):
+        return m.array("call_function", abs, (value,), {})
     return _by_special(abs, "__abs__")(m, value)
 
 
@@ -99,6 +108,8 @@ def pow_(m: Machine, base: Value, exponent: Value, *modulus: Value) -> Value:
 
 @builtin(divmod)
 def divmod_(m: Machine, left: Value, right: Value) -> Value:
+    if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+        return m.array("call_function", divmod, (left, right), {})
     return fold(m, divmod, [left, right])
 
 
