@@ -44,16 +44,15 @@ def array_input(m: Machine, obj: Any, source: Source) -> Value:
     m.guard(source, "TYPE_IS", np.ndarray)
     changes = source in m.plan.sizes
     made = None
-    if arrays.BY_TYPE and not changes and arrays.is_plain_dtype(obj.dtype) and obj.flags.aligned:
-        made = arrays.stand_in(obj.shape, obj.strides, obj.dtype, writeable=bool(obj.flags.writeable))
+    flags = obj.flags.num
+    if arrays.BY_TYPE and not changes and arrays.is_plain_dtype(obj.dtype) and arrays.are_plain(flags):
+        made = arrays.stand_in(obj.shape, obj.strides, obj.dtype, writeable=bool(flags & arrays.WRITEABLE))
     if made is None:
         return OpaqueValue(obj, source=source)
     m.guard(Attr(source, "dtype"), "IS", obj.dtype)
     m.guard(Attr(source, "shape"), "EQUALS", obj.shape)
     m.guard(Attr(source, "strides"), "EQUALS", obj.strides)
-    flags = Attr(source, "flags")
-    m.guard(Attr(flags, "aligned"), "EQUALS", True)
-    m.guard(Attr(flags, "writeable"), "EQUALS", bool(obj.flags.writeable))
+    m.guard(Attr(Attr(source, "flags"), "num"), "EQUALS", flags)
     _count(m, made)
     _existed(m, made)
     return ArrayValue(m.object_input(obj, source), made, source=source)
@@ -228,7 +227,7 @@ def _call(
     given, given_named = [pair[1] for pair in pairs], {name: pair[1] for name, pair in named.items()}
     if converter.known and op == "call_function":
         result = _run_known(fn, given, given_named)
-        if not isinstance(result, np.ndarray) and not _holds_arrays(result):
+        if not isinstance(result, (np.ndarray, torch.Tensor)) and not _holds_arrays(result):
             m.recorder.roll_back(mark)
             return m.constant(result)
     else:
@@ -407,11 +406,13 @@ def as_number(m: Machine, cls: Any, value: ArrayValue) -> Value:
     return _call(m, "call_function", cls, cls, [value], {}, [True])
 
 
-def holds_array(m: Machine, value: Value) -> bool:
+def holds_numpy(m: Machine, value: Value) -> bool:
+    """Whether it is one of NumPy's objects, or a sequence that has some."""
     value = m.realize(value)
     if isinstance(value, (TupleValue, ListValue)):
-        return any(holds_array(m, item) for item in m.unpack(value))
-    return isinstance(value, ArrayValue)
+        return any(holds_numpy(m, item) for item in m.unpack(value))
+    known = isinstance(value, Constant) and isinstance(value.value, np.generic)
+    return known or isinstance(value, ArrayValue) or isinstance(getattr(value, "example", None), np.generic)
 
 
 def is_operand(m: Machine, value: Value) -> bool:

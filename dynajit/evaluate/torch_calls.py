@@ -108,7 +108,7 @@ def is_method_descriptor(target: Any) -> bool:
 
 def record_function(m: Machine, target: Any, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     name = RECORDED.get(target) or metas.name_of(target)
-    if target in CONVERSIONS and any(arrays.holds_array(m, arg) for arg in [*args[:1], *kwargs.values()]):
+    if target in CONVERSIONS and any(arrays.holds_numpy(m, arg) for arg in [*args[:1], *kwargs.values()]):
         return arrays.converted(m, target, args, kwargs)
     if name in _REFUSED:
         raise GraphBreak(reasons.OPAQUE_CALL if name in _FOREIGN else reasons.GLOBAL_STATE, f"torch.{name}")

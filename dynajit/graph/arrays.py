@@ -91,6 +91,15 @@ def is_plain_dtype(dtype: Any) -> bool:
     return dtype.kind in "biufc" and dtype.isnative and dtype.isbuiltin == 1
 
 
+# Of an array's `flags.num` (numpy/_core/include/numpy/ndarraytypes.h).
+WRITEABLE, _ALIGNED, _WARNS = 0x400, 0x100, 1 << 31
+
+
+def are_plain(flags: int) -> bool:
+    """Whether an array is aligned, and not one of which NumPy warns when it is asked whether it is writeable."""
+    return bool(flags & _ALIGNED) and not flags & _WARNS
+
+
 def stand_in(shape: Sequence[int], strides: Sequence[int], dtype: Any, *, writeable: bool = True) -> Any:
     """An array of ones with this layout; None where there is none, or it would be too large."""
     pairs = list(zip(shape, strides, strict=True))

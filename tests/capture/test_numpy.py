@@ -1,10 +1,14 @@
 """NumPy: its functions run in the graph as they are, beside PyTorch's and on the same memory."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import torch
-from programs import Program, T, program
+from programs import Program, T, compare, program
+
+import dynajit
 
 
 def A(*shape, dtype=np.float64, seed=0):  # noqa: N802
@@ -500,6 +504,100 @@ def numbers_as_arguments(a, n, f):
 @program(A(6))
 def a_number_for_python(a):
     return torch.ones(3) * float(a.sum()), a.sum().item()
+
+
+@program(np.float32(2.5), np.int64(3), T(2))
+def tensors_of_numpys_numbers(s, n, x):
+    return torch.tensor(s), torch.tensor([s, s + 1]), torch.as_tensor(n), x * torch.tensor(n)
+
+
+@program(make=lambda: tuple(np.broadcast_arrays(A(3), A(2, 1))), graphs=None, breaks=None)
+def arrays_that_warn_when_asked(a, b):
+    return a.sum(), b.sum()
+
+
+@program(A(4), A(4, seed=1))
+def dunder_methods(a, b):
+    a.__setitem__(0, 2)
+    return a.__add__(b), a.__getitem__(1), a.__len__(), np.ndarray.sum(a), np.ndarray.reshape(a, 2, 2)
+
+
+@program(A(2, 3))
+def loops_over_items(a):
+    b, total = np.zeros_like(a), 0.0
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            b[i, j] = a[i, j] * i + j
+            total += b[i, j] ** 2
+    return b, total
+
+
+@program(A(4))
+def arrays_in_closures(a):
+    total = np.ones(4)
+
+    def add():
+        nonlocal total
+        total = total + a
+        return total
+
+    return add(), add(), total, [v * 2 for v in a], dict(zip("xyz", a, strict=False))
+
+
+def test_other_shapes_layouts_and_dtypes_are_told_apart():
+    def fn(a, x):
+        return a * 2 + a.sum(axis=0), torch.from_numpy(a) + x.sum()
+
+    compiled = dynajit.compile(fn, backend="eager")
+    made = [
+        A(3, 4),
+        A(2, 4),
+        A(3, 4, dtype=np.float32),
+        np.asfortranarray(A(3, 4)),
+        A(6, 4)[::2],
+        A(5, 4),
+        A(3, 4),
+        A(7),
+    ]
+    for a in [*made, *made]:
+        compare(compiled(a, T(2)), fn(a, T(2)), str(a.shape))
+    assert dynajit.report(compiled).status != "eager"
+    dynajit.reset()
+
+
+def test_a_changing_shape_is_not_compiled_again_and_again():
+    def fn(a):
+        return a * 2 + torch.ones(1).numpy()
+
+    compiled = dynajit.compile(fn, backend="eager")
+    for n in range(2, 30):
+        compare(compiled(np.ones(n)), fn(np.ones(n)), str(n))
+    assert dynajit.report(compiled).status != "eager"
+    assert len(dynajit.report(compiled).entries) < 6
+    dynajit.reset()
+
+
+def test_a_large_array_is_left_to_numpy():
+    def fn(a):
+        return a.sum()
+
+    compiled = dynajit.compile(fn, backend="eager")
+    assert compiled(np.ones(1 << 21)) == 1 << 21
+    dynajit.reset()
+
+
+def test_a_warning_that_pytorch_gives_once_is_not_lost():
+    code = """
+import warnings, numpy as np, torch, dynajit
+a = np.broadcast_to(np.ones(3), (2, 3))
+def fn(a):
+    return torch.from_numpy(a) + 1
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    dynajit.compile(fn, backend="eager")(a)
+assert any("not writable" in str(w.message) for w in seen), seen
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # The same by the native backend.
