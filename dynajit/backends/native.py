@@ -121,8 +121,6 @@ def _reason_against(graph: Graph, example_inputs: Sequence[Any], device: str) ->
     if any(isinstance(x, torch.Tensor) and type(x) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
            for x in example_inputs) or any("class" in node.meta for node in graph.nodes):  # fmt: skip
         return "there are tensors of a class of your own: the graph runs with eager's kernels"
-    if any("array" in node.meta for node in graph.nodes):
-        return "functions of NumPy are among its operations: the graph runs as it stands"
     if torch.is_autocast_enabled(device):
         return "autocast is on: the graph runs as it stands"
     return ""
@@ -152,6 +150,8 @@ def _with_gradients(
     lone: bool,
 ) -> CompiledGraph:
     """Both passes by our kernels, as one autograd function."""
+    if any("array" in node.meta for node in gm.graph.nodes):
+        return replace(whole, notes=("with gradients, graphs with functions of NumPy run under eager autograd",))
     if device_of(example_inputs) != "cpu":
         return replace(whole, notes=("with gradients, graphs on a GPU run under eager autograd",))
 

@@ -133,7 +133,7 @@ class _Arguments:
             parts = [self._literal(item) for item in obj]
             return type(obj)(part[0] for part in parts), type(obj)(part[1] for part in parts)
         node = self.m.recorder.call("call_function", arrays.literal(obj), (), {}, self.m.origin())
-        node.meta["writes"] = False
+        node.meta["array"], node.meta["writes"] = True, False
         return node, obj
 
     def _each(self, items: Sequence[Value], data: bool, made: Callable[[Any], Any]) -> tuple[Any, Any]:

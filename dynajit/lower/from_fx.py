@@ -175,6 +175,10 @@ class _Reader:
         if node.target is torch._C._set_grad_enabled:
             self._extern(node, None, True, "switches the grad mode")
             return
+        if "array" in node.meta:
+            self._extern(node, UNKNOWN, True, "a function of NumPy")
+            self._share(node)
+            return
         if any(self.metas[source] is UNKNOWN for source in node.all_input_nodes):
             self._extern(node, UNKNOWN, True, "an operand of unknown kind")
             return

@@ -544,6 +544,23 @@ def arrays_in_closures(a):
     return add(), add(), total, [v * 2 for v in a], dict(zip("xyz", a, strict=False))
 
 
+def test_tensor_operations_beside_numpy_get_kernels():
+    def fn(x, a):
+        mask = torch.from_numpy(np.tanh(a))
+        y = (x.sin() * mask).exp() + x
+        b = y.numpy()
+        b[0] += 1
+        return (y * 2 + 1).relu() * mask
+
+    compiled = dynajit.compile(fn, backend="native")
+    x, a = T(64, 64), A(64, 64, dtype=np.float32)
+    for _ in range(2):
+        compare(compiled(x, a), fn(x, a), "result")
+    launched = [kernel for kernel in dynajit.report(compiled).kernels if kernel.launched]
+    assert len(launched) == 2, [kernel.name for kernel in launched]
+    dynajit.reset()
+
+
 def test_other_shapes_layouts_and_dtypes_are_told_apart():
     def fn(a, x):
         return a * 2 + a.sum(axis=0), torch.from_numpy(a) + x.sum()
