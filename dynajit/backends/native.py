@@ -16,7 +16,7 @@ from dynajit.backends.base import FROM_CACHE, CompiledGraph, KernelInfo, Observe
 from dynajit.backends.eager import eager
 from dynajit.backends.forms import MISS, Form, Forms
 from dynajit.backends.prologue import split
-from dynajit.backends.training import Trained, TrainedForms, trained
+from dynajit.backends.training import Trained, TrainedForms, trained_in_any_size
 from dynajit.caching.key import key
 from dynajit.caching.store import Store
 from dynajit.codegen.c import CKernel, print_kernel
@@ -162,7 +162,7 @@ def _with_gradients(
         return made
 
     try:
-        form = trained(gm, example_inputs, whole.fn, compile_half)
+        form = trained_in_any_size(gm, example_inputs, whole.fn, compile_half)
     except NotLowerable as reason:
         return replace(whole, notes=(f"the graph runs under eager autograd: {reason}",))
     halves = (form.forward, *(half for half in form.backwards.values() if half is not None))
@@ -177,7 +177,7 @@ def _with_gradients(
         note = "with gradients, eager's kernels are as fast here: a function of our own costs autograd 30 us"
         return replace(whole, notes=(note,))
     return CompiledGraph(
-        TrainedForms(form).call,
+        TrainedForms(form, example_inputs).call,
         kernels,
         "native",
         tuple(dict.fromkeys(note for half in halves for note in half.notes)),

@@ -1,12 +1,14 @@
 """A graph whose inputs require gradients: native kernels forward and backward, seen by autograd as one function.
 
 The forward pass returns what the backward pass will want; the cut between them is `schedule/cut.py`. What this does not
-cover runs the graph as it stands under eager autograd, so it is right by construction: gradients of gradients, results
-whose gradient nobody asks for, and inputs of other shapes than those of the graph.
+covers runs the graph as it stands under eager autograd, so it is right by construction: gradients of gradients, and
+results whose gradient nobody asks for. Sizes and whole numbers that the capture found to differ from call to call are
+inputs of both passes, so that one form serves all of them; what else an input is makes forms of its own.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +18,8 @@ from torch.fx import GraphModule, Node
 
 from dynajit.backends.base import CompiledGraph
 from dynajit.lower.from_fx import NotLowerable
-from dynajit.lower.joint import Joint, joint
+from dynajit.lower.joint import Joint, Root, joint
+from dynajit.lower.layouts import Layout, layout_of, strides_of
 from dynajit.schedule.cut import Halves, halve
 
 Call = Callable[..., tuple[Any, ...]]
@@ -56,20 +59,23 @@ def _recipe(made: Joint) -> tuple[Recipe, list[Node]]:
 
 @dataclass(eq=False)
 class Trained:
-    """One form of a graph, for inputs of one kind. backwards: by the strides of the gradients that come in."""
+    """One form of a graph, for inputs of one kind. roots: the sizes that may differ. examples: the inputs it was made
+    for, tensors as `_Example`. backwards: by the layouts of the gradients that come in.
+    """
 
     gm: GraphModule
     whole: Call
     compile: Compile
-    kind: tuple[Any, ...]
+    roots: tuple[Root, ...]
+    examples: tuple[Any, ...]
     made: Joint
     recipe: Recipe
     distinct: list[Node]
     halves: Halves
     forward: CompiledGraph
-    backwards: dict[Any, CompiledGraph | None] = field(default_factory=dict)
+    backwards: dict[tuple[Layout, ...], CompiledGraph | None] = field(default_factory=dict)
     backward: Call | None = None
-    strides: tuple[Any, ...] = ()
+    strides: tuple[Any, ...] = ()  # of the gradients for which `backward` was chosen
 
     def __post_init__(self) -> None:
         recipe, halves = self.recipe, self.halves
@@ -78,12 +84,12 @@ class Trained:
 
         class Step(torch.autograd.Function):
             @staticmethod
-            def forward(ctx: Any, *inputs: Any) -> Any:
+            def forward(ctx: Any, numbers: Sequence[Any], sizes: Sequence[int], *inputs: Any) -> Any:
                 ctx.random = torch.get_rng_state() if self.made.random else None
-                made = forward(*inputs)
+                made = forward(*inputs, *sizes)
                 ctx.set_materialize_grads(False)
                 ctx.save_for_backward(*made[results:])
-                ctx.inputs = inputs
+                ctx.inputs, ctx.numbers, ctx.sizes = inputs, numbers, sizes
                 ctx.versions = [x._version for x in inputs]
                 if plain:
                     ctx.mark_non_differentiable(*(made[k] for k in plain))
@@ -91,13 +97,15 @@ class Trained:
 
             @staticmethod
             def backward(ctx: Any, *tangents: Any) -> Any:
-                return self.gradients(ctx, tangents)
+                return None, None, *self.gradients(ctx, tangents)
 
         self.apply: Callable[..., tuple[Any, ...]] = Step.apply
 
     def call(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         tensors = tensors_of(inputs)
-        return self.recipe.results(self.apply(*tensors), tensors)
+        numbers = [x for x in inputs if not isinstance(x, torch.Tensor)]
+        sizes = [inputs[r.position] if r.dim is None else inputs[r.position].shape[r.dim] for r in self.roots]
+        return self.recipe.results(self.apply(numbers, sizes, *tensors), tensors)
 
     # -- backward ------------------------------------------------------------------------------------------------
 
@@ -107,34 +115,31 @@ class Trained:
             return self._by_autograd(ctx, tangents)
         strides = tuple(tangent.stride() for tangent in tangents)
         if strides != self.strides:
-            self._choose(strides)
+            self._choose(strides, tangents)
         saved = ctx.saved_tensors
         if self.backward is None:
-            tangents = [_laid_out(t, node.meta["val"]) for t, node in zip(tangents, self.made.tangents, strict=True)]
-            made = self._first().fn(*saved, *tangents)
+            layouts, first = next((layouts, half) for layouts, half in self.backwards.items() if half is not None)
+            tangents = [_laid_out(tangent, layout) for tangent, layout in zip(tangents, layouts, strict=True)]
+            made = first.fn(*saved, *tangents, *ctx.sizes)
         else:
-            made = self.backward(*saved, *tangents)
+            made = self.backward(*saved, *tangents, *ctx.sizes)
         found: list[Any] = [None] * len(self.made.inputs)
         for k, gradient in zip(self.made.gradients, made, strict=True):
             found[k] = gradient
         return tuple(found)
 
-    def _first(self) -> CompiledGraph:
-        return next(compiled for compiled in self.backwards.values() if compiled is not None)
-
-    def _choose(self, strides: tuple[Any, ...]) -> None:
+    def _choose(self, strides: tuple[Any, ...], tangents: Sequence[torch.Tensor]) -> None:
         """The backward pass for gradients laid out like this: its own, or None for that of the example."""
-        if strides not in self.backwards and len(self.backwards) < LIMIT:
-            self.backwards[strides] = self._other(strides)
-        compiled = self.backwards.get(strides)
+        layouts = tuple(layout_of(tangent.shape, tangent.stride()) for tangent in tangents)
+        if layouts not in self.backwards and len(self.backwards) < LIMIT:
+            self.backwards[layouts] = self._other(layouts)
+        compiled = self.backwards.get(layouts)
         self.backward, self.strides = compiled.fn if compiled is not None else None, strides
 
-    def _other(self, strides: tuple[Any, ...]) -> CompiledGraph | None:
-        tensors = [_example(node, x.requires_grad, x.device) for node, x in self._inputs()]
-        left = iter(tensors)
-        examples = [next(left) if isinstance(kind, tuple) else kind for kind in self.kind]
+    def _other(self, layouts: tuple[Layout, ...]) -> CompiledGraph | None:
+        examples = [x.tensor() if isinstance(x, _Example) else x for x in self.examples]
         try:
-            made = joint(self.gm, examples, strides)
+            made = joint(self.gm, examples, layouts, self.roots)
         except NotLowerable:
             return None
         named = {node.name: node for node in made.graph.nodes}
@@ -142,18 +147,14 @@ class Trained:
         halves = halve(made, _recipe(made)[1], [node for node in saved if node is not None])
         if halves is None or None in saved or list(made.gradients) != list(self.made.gradients):
             return None
-        return _compile_backward(halves, made, self.compile, tensors[0].device)
-
-    def _inputs(self) -> list[tuple[Node, Any]]:
-        kinds = [kind for kind in self.kind if isinstance(kind, tuple)]
-        return [(node, _Kind(*kind)) for node, kind in zip(self.made.inputs, kinds, strict=True)]
+        return _compile_backward(halves, made, self.compile, tensors_of(examples)[0].device)
 
     def _by_autograd(self, ctx: Any, tangents: Sequence[Any]) -> tuple[Any, ...]:
         """The graph once more, by eager kernels: for gradients of gradients, and where some gradient is not there."""
         if [x._version for x in ctx.inputs] != ctx.versions and not self.made.mutated:
             raise RuntimeError("an input of a compiled function was written to before its gradient was computed")
         again = torch.is_grad_enabled()
-        needed = [x.requires_grad and need for x, need in zip(ctx.inputs, ctx.needs_input_grad, strict=True)]
+        needed = [x.requires_grad and need for x, need in zip(ctx.inputs, ctx.needs_input_grad[2:], strict=True)]
         with torch.enable_grad(), torch.random.fork_rng([], enabled=ctx.random is not None):
             if ctx.random is not None:
                 torch.set_rng_state(ctx.random)
@@ -166,8 +167,8 @@ class Trained:
                 else x
                 for k, x in enumerate(ctx.inputs)
             ]
-            tensors = iter(inputs)
-            results = self.whole(*(next(tensors) if isinstance(k, tuple) else k for k in self.kind))
+            tensors, numbers = iter(inputs), iter(ctx.numbers)
+            results = self.whole(*(next(tensors if isinstance(x, _Example) else numbers) for x in self.examples))
             distinct: dict[int, Any] = {}
             for (kind, value), result in zip(self.recipe.parts, results, strict=True):
                 if kind == "result":
@@ -186,71 +187,129 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class _Kind:
-    shape: Any
-    stride: Any
+class _Example:
+    """What a tensor was, without its data."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
     requires_grad: bool
 
+    def tensor(self) -> torch.Tensor:
+        """A tensor of which only the kind matters: its memory is never touched."""
+        made = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
+        return made.requires_grad_() if self.requires_grad else made
 
-def kind_of(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """All that the joint graph depends on: of a number, all of it."""
-    return tuple(
-        (x.shape, x.stride(), x.dtype, x.device, x.requires_grad) if isinstance(x, torch.Tensor) else x for x in inputs
-    )
+
+def _example_of(x: torch.Tensor) -> _Example:
+    return _Example(tuple(x.shape), x.stride(), x.dtype, x.device, x.requires_grad)
+
+
+Others = Sequence[Any]  # for each input of a graph: its sizes in the other call by dimension, its value there, or None
+
+
+def others_of(gm: GraphModule) -> Others:
+    """What the capture says of the graph's inputs: which sizes and whole numbers differ from call to call."""
+    found = []
+    for node in gm.graph.find_nodes(op="placeholder"):
+        other = node.meta.get("other")
+        found.append(node.meta.get("sizes") or (other if type(other) is int else None))
+    return found
+
+
+def roots_of(inputs: Sequence[Any], others: Others) -> tuple[Root, ...]:
+    """The sizes that a form for these inputs takes as they come. Ones and zeros are cases of their own."""
+    roots: list[Root] = []
+    for k, (x, other) in enumerate(zip(inputs, others, strict=True)):
+        if isinstance(x, torch.Tensor) and isinstance(other, dict):
+            if _comes_in_any_size(x, other):
+                roots += [Root(k, d, x.shape[d], size) for d, size in other.items()]
+        elif type(x) is int and type(other) is int and x > 1 and other > 1:
+            roots.append(Root(k, None, x, other))
+    return tuple(roots)
+
+
+def _comes_in_any_size(x: torch.Tensor, other: dict[int, int]) -> bool:
+    return min(x.shape) > 1 and (x.is_contiguous() or layout_of(x.shape, x.stride())[0] == "order")
+
+
+def kind_of(inputs: Sequence[Any], others: Others) -> tuple[Any, ...]:
+    """All that a form depends on: of a number, all of it, unless it may differ."""
+    return tuple(_kind(x, other) for x, other in zip(inputs, others, strict=True))
+
+
+def _kind(x: Any, other: Any) -> Any:
+    if not isinstance(x, torch.Tensor):
+        return int if type(x) is int and type(other) is int and x > 1 and other > 1 else x
+    if other is None or not _comes_in_any_size(x, other):
+        return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
+    shape = tuple(None if d in other else size for d, size in enumerate(x.shape))
+    order = None if x.is_contiguous() else layout_of(x.shape, x.stride())
+    return shape, order, x.dtype, x.device, x.requires_grad
 
 
 def tensors_of(inputs: Sequence[Any]) -> list[torch.Tensor]:
     return [x for x in inputs if isinstance(x, torch.Tensor)]
 
 
-def _laid_out(tangent: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    if tangent.stride() == like.stride():
+def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:
+    strides = strides_of(layout, tangent.shape)
+    if tangent.stride() == strides:
         return tangent
-    return torch.empty_strided(like.shape, like.stride(), dtype=tangent.dtype, device=tangent.device).copy_(tangent)
-
-
-def _example(node: Node, requires_grad: bool, device: torch.device) -> torch.Tensor:
-    """A tensor of which only the kind matters: its memory is never touched."""
-    value = node.meta["val"]
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
-    return made.requires_grad_() if requires_grad else made
+    return torch.empty_strided(tangent.shape, strides, dtype=tangent.dtype, device=tangent.device).copy_(tangent)
 
 
 def _compile_backward(halves: Halves, made: Joint, compile_: Compile, device: torch.device) -> CompiledGraph:
-    nodes = [*halves.saved, *made.tangents]
+    values = [node.meta["val"] for node in (*halves.saved, *made.tangents)]
+    examples = [_Example(tuple(x.shape), x.stride(), x.dtype, device, False).tensor() for x in values]
     with torch.no_grad():
-        return compile_(halves.backward, [_example(node, False, device) for node in nodes])
+        return compile_(halves.backward, [*examples, *(node.meta["val"] for node in made.sizes)])
 
 
-def trained(gm: GraphModule, inputs: Sequence[Any], whole: Call, compile_: Compile) -> Trained:
+def trained(
+    gm: GraphModule, inputs: Sequence[Any], whole: Call, compile_: Compile, roots: tuple[Root, ...] = ()
+) -> Trained:
     """Compile both passes for inputs like these. Raises NotLowerable where eager autograd has to run the graph."""
-    made = joint(gm, inputs)
+    made = joint(gm, inputs, roots=roots)
     recipe, distinct = _recipe(made)
     halves = halve(made, distinct)
     assert halves is not None
     with torch.no_grad():
-        forward = compile_(halves.forward, [x.detach() for x in tensors_of(inputs)])
-    form = Trained(gm, whole, compile_, kind_of(inputs), made, recipe, distinct, halves, forward)
-    form.strides = tuple(node.meta["val"].stride() for node in made.tangents)
-    compiled = form.backwards[form.strides] = _compile_backward(halves, made, compile_, tensors_of(inputs)[0].device)
+        sizes = [node.meta["val"] for node in made.sizes]
+        forward = compile_(halves.forward, [*(x.detach() for x in tensors_of(inputs)), *sizes])
+    examples = tuple(_example_of(x) if isinstance(x, torch.Tensor) else x for x in inputs)
+    form = Trained(gm, whole, compile_, roots, examples, made, recipe, distinct, halves, forward)
+    tangents = [node.meta["val"] for node in made.tangents]
+    form.strides = tuple(x.stride() for x in tangents)
+    layouts = tuple(layout_of(x.shape, x.stride()) for x in tangents)
+    compiled = form.backwards[layouts] = _compile_backward(halves, made, compile_, tensors_of(inputs)[0].device)
     form.backward = compiled.fn
     return form
+
+
+def trained_in_any_size(gm: GraphModule, inputs: Sequence[Any], whole: Call, compile_: Compile) -> Trained:
+    """The same for all sizes that may differ, if that can be, else for these. Raises NotLowerable where neither can."""
+    roots = roots_of(inputs, others_of(gm))
+    if roots:
+        with contextlib.suppress(NotLowerable):
+            return trained(gm, inputs, whole, compile_, roots)
+    return trained(gm, inputs, whole, compile_)
 
 
 class TrainedForms:
     """The forms of one graph, by the kind of its inputs."""
 
-    def __init__(self, first: Trained) -> None:
+    def __init__(self, first: Trained, inputs: Sequence[Any]) -> None:
         self.first, self.whole = first, first.whole
-        self.forms: dict[Any, Trained | None] = {first.kind: first}
-        self.kind, self.current = first.kind, first
+        self.others = others_of(first.gm) if first.roots else [None] * len(inputs)
+        self.kind, self.current = kind_of(inputs, self.others), first
+        self.forms: dict[Any, Trained | None] = {self.kind: first}
 
     def call(self, *inputs: Any) -> tuple[Any, ...]:
         if not torch.is_grad_enabled() or torch._C._len_torch_dispatch_stack():
             return self.whole(*inputs)
-        kind = kind_of(inputs)
+        kind = kind_of(inputs, self.others)
         if kind != self.kind:
             form = self._form(kind, inputs)
             if form is None:
@@ -263,7 +322,7 @@ class TrainedForms:
             if len(self.forms) >= LIMIT or not any(x.requires_grad for x in tensors_of(inputs)):
                 return None
             try:
-                self.forms[kind] = trained(self.first.gm, inputs, self.whole, self.first.compile)
+                self.forms[kind] = trained_in_any_size(self.first.gm, inputs, self.whole, self.first.compile)
             except NotLowerable:
                 self.forms[kind] = None
         return self.forms[kind]

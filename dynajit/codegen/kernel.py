@@ -17,15 +17,15 @@ from dynajit.schedule.needs import Needs
 
 @dataclass(frozen=True)
 class Size:
-    """How an axis gets its size at a launch: `dim` of input `operand`, divided by the axes `divide`. Else it is `hint`.
-
-    The hint is the example's size.
+    """How an axis gets its size at a launch: `dim` of input `operand`, or number `extent` of the graph, divided by the
+    axes `divide`. Else it is `hint`, the example's size.
     """
 
     hint: int
     operand: int = -1
     dim: int = -1
     divide: tuple[int, ...] = ()
+    extent: int = -1
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ class Stmt:
 @dataclass(frozen=True)
 class Kernel:
     """inputs: operands that are handed over, read or not. body: statements in program order. stores: (serial, output).
-    scalars: names of the graph's numbers, with their types. pins: (axes, number) pairs that must hold at a launch.
+    scalars: names of the graph's numbers, with their types. extents: names of those that are sizes, handed over behind
+    the scalars. What must hold at a launch: pins: (axes, number) pairs; measures: (axes, position in extents).
     """
 
     name: str
@@ -94,6 +95,8 @@ class Kernel:
     body: tuple[Stmt, ...]
     stores: tuple[tuple[int, int], ...]
     pins: tuple[tuple[tuple[int, ...], int], ...]
+    extents: tuple[str, ...] = ()
+    measures: tuple[tuple[tuple[int, ...], int], ...] = ()
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -157,7 +160,22 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
         stores.append((serial, len(outputs)))
         outputs.append(_operand(_name(value, origins), value, dims_of(group.dims[serial]), given))
 
-    sizes = _sizes([axes.size[axis] for axis in number], inputs)
+    pinned: list[tuple[tuple[int, ...], int]] = []
+    measures: list[tuple[tuple[int, ...], int]] = []
+    extents: list[str] = []
+    for serial, by_dim in program.pins.items():
+        dims = group.dims.get(serial) or group.views.get(serial) or ()
+        for dim, size in by_dim.items():
+            axes_ = dims_of(dims)[dim] if dim < len(dims) else ()
+            if not axes_:
+                continue
+            if isinstance(size, int):
+                pinned.append((axes_, size))
+                continue
+            if size not in extents:
+                extents.append(size)
+            measures.append((axes_, extents.index(size)))
+    sizes = _sizes([axes.size[axis] for axis in number], inputs, pinned, measures)
     reduced = {number[axis] for axis in axes.resolve(group.reduced)}
     positions = {
         leaf.serial: dims_of(group.dims[leaf.serial])[0]
@@ -178,15 +196,18 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
     inputs = [_with_steps(operand, loops, sizes) for operand in inputs]
     outputs = [_with_steps(operand, loops, sizes) for operand in outputs]
     body, scalars = _body(group, loops, dims_of, load_of, inputs, program, positions)
-    held = [
-        (axes_, size)
-        for serial, by_dim in program.pins.items()
-        for dims in (group.dims.get(serial) or group.views.get(serial) or (),)
-        for dim, size in by_dim.items()
-        if dim < len(dims) and (axes_ := dims_of(dims)[dim])
-    ]
     return Kernel(
-        name, sizes, loops, tuple(inputs), tuple(outputs), scalars, body, tuple(stores), tuple(dict.fromkeys(held))
+        name=name,
+        sizes=sizes,
+        loops=loops,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        scalars=scalars,
+        body=body,
+        stores=tuple(stores),
+        pins=tuple(dict.fromkeys(pinned)),
+        extents=tuple(extents),
+        measures=tuple(dict.fromkeys(measures)),
     )
 
 
@@ -218,23 +239,37 @@ def _operand(name: str, value: Value, dims: Dims, strides: tuple[int, ...]) -> O
     return Operand(name, value.serial, value.dtype, prod(value.shape), dims, strides, layout, dense)
 
 
-def _sizes(hints: list[int], inputs: list[Operand]) -> tuple[Size, ...]:
-    """Where each axis gets its size: a dimension of its own, what is left of a product, or else the example's."""
+def _sizes(
+    hints: list[int],
+    inputs: list[Operand],
+    pins: list[tuple[tuple[int, ...], int]],
+    measures: list[tuple[tuple[int, ...], int]],
+) -> tuple[Size, ...]:
+    """Where each axis gets its size: a dimension or number of its own, the rest of a product, or else the example's."""
     found: dict[int, Size] = {}
     for k, operand in enumerate(inputs):
         for d, dim in enumerate(operand.dims):
             if len(dim) == 1:
                 found.setdefault(dim[0], Size(hints[dim[0]], k, d))
-    products = [(k, d, dim) for k, operand in enumerate(inputs) for d, dim in enumerate(operand.dims) if len(dim) > 1]
+    for dim, extent in measures:
+        if len(dim) == 1:
+            found.setdefault(dim[0], Size(hints[dim[0]], extent=extent))
+    for dim, size in pins:
+        if len(dim) == 1:
+            found.setdefault(dim[0], Size(size))
+    products = [
+        (dim, Size(0, k, d)) for k, operand in enumerate(inputs) for d, dim in enumerate(operand.dims) if len(dim) > 1
+    ]
+    products += [(dim, Size(0, extent=extent)) for dim, extent in measures if len(dim) > 1]
     while len(found) < len(hints):
-        for k, d, dim in products:
+        for dim, whole in products:
             open_ = [axis for axis in dim if axis not in found]
             if len(open_) == 1:
                 rest = tuple(axis for axis in dim if axis != open_[0])
-                found[open_[0]] = Size(hints[open_[0]], k, d, rest)
+                found[open_[0]] = replace(whole, hint=hints[open_[0]], divide=rest)
                 break
         else:
-            in_products = [axis for _, _, dim in products for axis in dim[1:] if axis not in found]
+            in_products = [axis for dim, _ in products for axis in dim[1:] if axis not in found]
             axis = in_products[-1] if in_products else next(a for a in range(len(hints)) if a not in found)
             found[axis] = Size(hints[axis])
     return tuple(found[axis] for axis in range(len(hints)))

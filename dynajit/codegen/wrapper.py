@@ -109,6 +109,7 @@ class _Writer:
             else:
                 lines += self._launch(step, helpers if dirty else None)
         result = self._reference(program.output)
+        lines = _without_unread(lines, {node.name for node in program.early}, result)
         text = [*self._guard_gradients(params), *_with_deletes(lines, params, result), f"return {result}"]
         body = "\n".join(f"    {line}" for line in text)
         source = "\n\n".join([*helpers, f"def call({', '.join(params)}):\n{body}\n"])
@@ -200,7 +201,7 @@ class _Writer:
         """Call a kernel. helpers: where the text goes of what replaces it; None: the call starts again instead."""
         name, kernel = self.kernels[group.number]
         inputs = [self.variables[operand.serial] for operand in kernel.inputs]
-        inputs += [scalar for scalar, _ in kernel.scalars]
+        inputs += [*(scalar for scalar, _ in kernel.scalars), *kernel.extents]
         replacement = None
         if helpers is not None:
             text, replacement = self._replacement(name, kernel)
@@ -265,6 +266,16 @@ class _Writer:
 def _tuple(items: Any) -> str:
     texts = list(items)
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def _without_unread(lines: list[_Line], numbers: set[str], result: str) -> list[_Line]:
+    """Leave out numbers that became part of kernels, or of nothing."""
+    kept, read = list[_Line](), set(re.findall(r"\w+", result))
+    for line in reversed(lines):
+        if not (line.makes and set(line.makes) <= numbers - read):
+            kept.append(line)
+            read.update(line.reads)
+    return kept[::-1]
 
 
 def _with_deletes(lines: list[_Line], params: list[str], result: str) -> list[str]:

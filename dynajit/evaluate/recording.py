@@ -21,7 +21,7 @@ from dynajit.guards.guard import strides_for, tensor_spec
 from dynajit.marks import marks_of
 from dynajit.reasons import Reason
 from dynajit.source import Size, Source
-from dynajit.symbol import UNBACKED_EXAMPLES, Number, other_of, unbacked
+from dynajit.symbol import UNBACKED_EXAMPLES, Number, Symbol, other_of, unbacked
 from dynajit.values import ambient, subclass
 from dynajit.values.base import Value
 from dynajit.values.constant import TRUSTED, Constant, SymbolicNumber, is_plain
@@ -80,6 +80,8 @@ def graph_input(m: Machine, obj: torch.Tensor, source: Source) -> Value:
     meta = metas.meta_like(obj)
     node.meta["val"], node.meta["device"] = meta, obj.device
     other, numbers = _other_call(m, obj, source, spec) if dims else (None, None)
+    if numbers is not None:
+        node.meta["sizes"] = {dim: number.other for dim, number in enumerate(numbers) if isinstance(number, Symbol)}
     value = TensorValue(node, meta, obj.device, type(obj), other=other, sizes=numbers, source=source)
     m.inputs[id(obj)] = (value, obj)
     m.input_sources[node] = (source, obj)
@@ -120,7 +122,9 @@ def symbolic_number(m: Machine, obj: Any, source: Source) -> Value | None:
     node = m.recorder.placeholder(source.text, m.origin())
     node.meta["val"] = obj
     m.input_sources[node] = (source, obj)
-    made = SymbolicNumber(node, m.root(source, obj), source=source)
+    symbol = m.root(source, obj)
+    node.meta["other"] = symbol.other
+    made = SymbolicNumber(node, symbol, source=source)
     m.symbolic[source] = made
     return made
 

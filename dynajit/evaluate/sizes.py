@@ -51,12 +51,23 @@ def size(m: Machine, tensor: TensorValue, dim: int) -> Value:
     known = m.size_values.get((tensor.node, dim))
     if known is not None and m.recorder.is_alive(known.node):
         return known
-    node = m.recorder.call("call_method", "size", (tensor.node, dim), {}, m.origin())
-    node.meta["val"] = found.example
     source = found.root.source if found.root is not None and _is_own_size(tensor, found.root, dim) else None
+    of_input = _input_of(m, found.root) if found.root is not None and source is None else None
+    node = m.recorder.call("call_method", "size", of_input or (tensor.node, dim), {}, m.origin())
+    node.meta["val"] = found.example
     made = SymbolicNumber(node, found, source=source)
     m.size_values[tensor.node, dim] = made
     return made
+
+
+def _input_of(m: Machine, root: Root) -> tuple[Any, int] | None:
+    """The input of the graph, and its dimension, that has this size: reading it there needs nothing to be computed."""
+    if not isinstance(root.source, Size):
+        return None
+    for value, _ in m.inputs.values():
+        if value.source == root.source.base and m.recorder.is_alive(value.node):
+            return value.node, root.source.dim
+    return None
 
 
 def _is_own_size(tensor: TensorValue, root: Root, dim: int) -> bool:

@@ -63,6 +63,14 @@ SLOW = frozenset(
         *(torch.ops.aten.max.dim, torch.ops.aten.min.dim),
     )
 )
+# Whose result has the sizes that are given, behind the tensor ...
+SIZED = frozenset((torch.reshape, *(getattr(torch.ops.aten, name).default for name in (
+    "view", "_unsafe_view", "reshape", "expand", "new_zeros", "new_ones", "new_full", "new_empty"))))  # fmt: skip
+SIZED_METHODS = frozenset(("view", "reshape", "expand"))
+# ... or first of all.
+FILLED = frozenset((*(getattr(torch.ops.aten, name).default for name in ("zeros", "ones", "full")),
+                    *(torch.zeros, torch.ones, torch.full)))  # fmt: skip
+TENSOR_OPTIONS = frozenset(("dtype", "layout", "device", "pin_memory", "memory_format"))
 UNSAFE_VIEW = torch.ops.aten._unsafe_view.default
 # With `training`, these update running statistics without saying so in their schema.
 HIDDEN_WRITES = frozenset((torch.ops.aten.native_batch_norm.default, torch.ops.aten.cudnn_batch_norm.default))
@@ -139,7 +147,8 @@ class _Reader:
         self.strides: dict[int, tuple[int, ...]] = {}
         self.origins: dict[int, Origin] = {}
         self.ways: dict[int, str] = {}
-        self.pins: dict[int, dict[int, int]] = {}
+        self.pins: dict[int, dict[int, int | str]] = {}
+        self.early: dict[Node, None] = {}  # numbers that depend on nothing but the inputs
         self.kept: list[Any] = []  # so that no id is used twice
 
     def program(self, inputs: list[Node], tensors: list[Node], output: Any) -> Program:
@@ -155,11 +164,13 @@ class _Reader:
             ways=self.ways,
             pins=self.pins,
             rewritten=frozenset(self.copied),
+            early=tuple(node for node in self.early if node.op != "placeholder"),
         )
 
     def placeholder(self, node: Node, example: Any) -> None:
         if not isinstance(example, torch.Tensor):
             self.bound[node] = self.metas[node] = example
+            self.early[node] = None
             return
         plain = type(example) in (torch.Tensor, torch.nn.Parameter) and example.layout == torch.strided
         if not plain or example.device.type == "meta" or example.dtype not in SUPPORTED:
@@ -284,7 +295,12 @@ class _Reader:
             self.bound[node] = self.metas[node] = UNKNOWN
         else:
             self._bind_buffers(node, result)
+            if type(result) in (int, float) and not barrier and all(map(self._is_early, node.all_input_nodes)):
+                self.early[node] = None
         self.items.append(Extern(node, self.bound[node], barrier, again, why))
+
+    def _is_early(self, source: Node) -> bool:
+        return source in self.early or source.op == "placeholder"
 
     def _bind_buffers(self, node: Node, result: Any) -> None:
         """Each tensor of a result is a tensor in memory now, whatever it was before."""
@@ -305,7 +321,8 @@ class _Reader:
         """The result of a node as values, all of its calls lowered."""
         if node.name in self.as_they_are:
             raise Unsupported(self.as_they_are[node.name])
-        scalars = self._scalars(node)
+        extents = _extents(node, seen.result)
+        scalars = [] if extents else self._scalars(node)
         if scalars and (len(seen.calls) != 1 or not _same_numbers(scalars, seen.calls[0])):
             raise Unsupported("a number of the graph decides more than an element's value")
         if seen.warned:
@@ -336,8 +353,25 @@ class _Reader:
         if any(not isinstance(leaf, torch.Tensor) for leaf in leaves(seen.result)):
             raise Unsupported("not only tensors")
         result = tree_map(lambda leaf: _value(values, leaf), seen.result)
+        if extents:
+            result = self._measured(result, extents, origin)
+            values[id(seen.result)] = result
+            self.strides.setdefault(result.serial, seen.result.stride())
         self.values = values
         return result
+
+    def _measured(self, value: Value, extents: Mapping[int, int | Node], origin: Origin) -> Value:
+        """A view or a filled tensor whose sizes are compared with the graph's numbers in each call."""
+        own = value.op in ("reshape", "expand", "full") and self.origins.get(value.serial) is origin
+        made = value if own else Value("reshape", (value,), value.shape, value.dtype)
+        self.origins[made.serial] = origin
+        self.pins[made.serial] = {d: n.name if isinstance(n, Node) else n for d, n in extents.items()}
+        for number in extents.values():
+            if isinstance(number, Node) and number not in self.early:
+                raise Unsupported("a size that is computed from what the graph computes")
+            if isinstance(number, Node) and self.metas[number] < 2:
+                raise Unsupported("a size of one or zero that may differ")
+        return made
 
     def _name(self, value: Value, origin: Origin, way: str, written: set[int]) -> None:
         """Put the user's operation down for a value and for what a rule made below it."""
@@ -362,10 +396,28 @@ class _Reader:
         ]
         if any(not self._is_tensor(leaf) for leaf in nested):
             raise Unsupported("a number of the graph as a size")
-        return [(arg.name, self.metas[arg]) for arg in direct if not self._is_tensor(arg)]
+        numbers = [arg for arg in direct if not self._is_tensor(arg)]
+        if any(number not in self.early for number in numbers):
+            raise Unsupported("a number that is computed from what the graph computes")
+        return [(number.name, self.metas[number]) for number in numbers]
 
     def _is_tensor(self, node: Node) -> bool:
         return all(isinstance(leaf, torch.Tensor) for leaf in leaves(self.metas[node]))
+
+
+def _extents(node: Node, result: Any) -> dict[int, int | Node]:
+    """By dimension of the result, the sizes that a call gives it, where some of them are numbers of the graph."""
+    target: Any = node.target
+    if node.kwargs.keys() - TENSOR_OPTIONS or not isinstance(result, torch.Tensor):
+        return {}
+    given = node.args[1:] if node.op == "call_method" or target in SIZED else node.args
+    if not (target in SIZED or target in FILLED or (node.op == "call_method" and target in SIZED_METHODS)):
+        return {}
+    given = given[:1] if target is torch.full or isinstance(target, torch._ops.OpOverload) else given  # then the value
+    sizes = list(leaves(given))
+    if len(sizes) != result.dim() or not any(isinstance(size, Node) for size in sizes):
+        return {}
+    return {d: size for d, size in enumerate(sizes) if isinstance(size, Node) or (type(size) is int and size > 1)}
 
 
 def may_run_without_tensors(node: Node) -> bool:

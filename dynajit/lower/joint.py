@@ -1,7 +1,9 @@
 """A torch-level graph and its backward pass as one graph of aten calls.
 
 Both are recorded: autograd runs on meta tensors, so the calls are those that eager makes, in eager's order, with its
-additions of gradients. Sizes and numbers are those of the example: a joint graph serves no other shapes.
+additions of gradients. Sizes and numbers are those of the example, unless the capture found that some differ from call
+to call. Then the passes are recorded once more, in the sizes of the other call that the capture made up (symbol.py):
+numbers that are the same in both are constants, and the others are computed in each call from the sizes of the inputs.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import operator
 import warnings
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from dynajit.lower.aten import Recorder, is_random, meta_like
 from dynajit.lower.build import SUPPORTED
+from dynajit.lower.formulas import find
 from dynajit.lower.from_fx import (
     HIDDEN_WRITES,
     NotLowerable,
@@ -26,20 +29,24 @@ from dynajit.lower.from_fx import (
     device_of,
     may_run_without_tensors,
 )
+from dynajit.lower.layouts import Layout, layout_of, strides_of
 from dynajit.lower.program import leaves, tree_map
 from dynajit.lower.shapes import META
 
 aten: Any = torch.ops.aten
+# What is cut into a whole number of parts, by their schema.
+QUOTIENTS = frozenset((aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten._reshape_alias.default))
 FLASH = 1  # SDPBackend.FLASH_ATTENTION
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """graph: inputs, then tangents, as placeholders; then the calls of both passes, without an output node.
+    """graph: inputs, tangents and sizes as placeholders; then the calls of both passes, without an output node.
 
     results: what the torch-level graph returns, as nodes and constants. differentiable: those of its distinct nodes
     that have a gradient, in the order of `tangents`. gradients: by position of an input, where it has one. Inputs are
     the tensors among them; numbers are constants here.
+    sizes: placeholders of the sizes that differ from call to call. numbers: those, and nodes that compute with them.
     written: nodes whose memory is written to after they were made. mutated: positions of inputs that are written to.
     random: does it draw random numbers?
     """
@@ -54,10 +61,28 @@ class Joint:
     written: frozenset[Node]
     mutated: frozenset[int]
     random: bool
+    sizes: tuple[Node, ...] = ()
+    numbers: frozenset[Node] = frozenset()
 
 
-def joint(gm: GraphModule, inputs: Sequence[Any], strides: Sequence[tuple[int, ...]] | None = None) -> Joint:
-    """Record both passes for inputs like these. strides: of the tangents, where not those of the results.
+@dataclass(frozen=True)
+class Root:
+    """A size or number that differs from call to call: a dimension of an input, or (None) the input, which is an int.
+
+    example: in this call. other: in the other one.
+    """
+
+    position: int
+    dim: int | None
+    example: int
+    other: int
+
+
+def joint(
+    gm: GraphModule, inputs: Sequence[Any], tangents: Sequence[Layout] | None = None, roots: Sequence[Root] = ()
+) -> Joint:
+    """Record both passes for inputs like these. tangents: their layouts, where not those of the results. roots: the
+    sizes that become inputs of the graph.
 
     Raises NotLowerable where eager autograd has to run the graph.
     """
@@ -68,7 +93,15 @@ def joint(gm: GraphModule, inputs: Sequence[Any], strides: Sequence[tuple[int, .
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            made = _Recording(gm, inputs, device).run(strides)
+            first = _Recording(gm, inputs, device, _shapes(inputs))
+            made = first.run(tangents)
+            if roots:
+                others = [*inputs]
+                for root in roots:
+                    if root.dim is None:
+                        others[root.position] = root.other
+                second = _Recording(gm, others, device, _shapes(inputs, roots), first.choices)
+                made = _with_sizes(made, second.run(tangents), roots)
         except NotLowerable:
             raise
         except Exception as error:
@@ -101,6 +134,9 @@ class _Recording:
     gm: GraphModule
     examples: Sequence[Any]
     device: str
+    shapes: Sequence[_Shape]
+    attention: Sequence[int] | None = None  # what an earlier recording picked
+    choices: list[int] = field(default_factory=list)
     graph: Graph = field(default_factory=Graph)
     nodes: dict[Any, Node] = field(default_factory=dict)  # by what tells a tensor from others, see `_key`
     stores: dict[int, list[Node]] = field(default_factory=dict)  # by storage, the nodes of tensors in it
@@ -113,8 +149,11 @@ class _Recording:
     random: bool = False
     in_backward: bool = False
 
-    def run(self, strides: Sequence[tuple[int, ...]] | None) -> Joint:
-        placed = [self._input(x) if isinstance(x, torch.Tensor) else x for x in self.examples]
+    def run(self, layouts: Sequence[Layout] | None) -> Joint:
+        placed = [
+            self._input(x, shape) if isinstance(x, torch.Tensor) else x
+            for x, shape in zip(self.examples, self.shapes, strict=True)
+        ]
         placeholders = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
         env: dict[Node, Any] = dict(zip(placeholders, placed, strict=True))
         metas = [x for x in placed if isinstance(x, torch.Tensor)]
@@ -135,7 +174,11 @@ class _Recording:
         for x in outs:
             if x.dtype not in SUPPORTED:
                 raise NotLowerable(f"a result of {x.dtype}")
-        shaped = strides or [x.stride() for x in outs]
+        shaped = (
+            [strides_of(layout, x.shape) for layout, x in zip(layouts, outs, strict=True)]
+            if layouts is not None
+            else [x.stride() for x in outs]
+        )
         given = [
             torch.empty_strided(x.shape, step, dtype=x.dtype, device=META) for x, step in zip(outs, shaped, strict=True)
         ]
@@ -211,9 +254,13 @@ class _Recording:
         if self.device != "cpu":
             raise NotLowerable("attention with gradients runs under eager autograd")
         options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
-        with torch._C._DisableTorchDispatch():  # real tensors, of which only the kind matters
-            like = [None if x is None else _real(x) for x in (query, key, value, attn_mask)]
-            choice = torch._fused_sdp_choice(*like, **options)  # type: ignore[arg-type]
+        if self.attention is not None:
+            choice = self.attention[len(self.choices)]
+        else:
+            with torch._C._DisableTorchDispatch():  # real tensors, of which only the kind matters
+                like = [None if x is None else _real(x) for x in (query, key, value, attn_mask)]
+                choice = torch._fused_sdp_choice(*like, **options)  # type: ignore[arg-type]
+        self.choices.append(choice)
         if choice != FLASH:
             return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)  # type: ignore[arg-type]
         if attn_mask is not None and attn_mask.dtype == torch.bool:
@@ -225,11 +272,11 @@ class _Recording:
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def _input(self, example: torch.Tensor) -> torch.Tensor:
+    def _input(self, example: torch.Tensor, shape: _Shape) -> torch.Tensor:
         plain = type(example) in (torch.Tensor, torch.nn.Parameter) and example.layout == torch.strided
         if not plain or example.dtype not in SUPPORTED or example.device.type == "meta":
             raise NotLowerable(f"with gradients, {type(example).__name__} of {example.dtype} runs under eager autograd")
-        made = meta_like(example).requires_grad_(example.requires_grad)
+        made = torch.empty_strided(*shape, dtype=example.dtype, device=META).requires_grad_(example.requires_grad)
         self._place(made, "input")
         return made
 
@@ -325,6 +372,97 @@ class _Recording:
         stores = [_storage(x) for x in (*metas, *found)]
         if len({*stores[len(metas) :]}) < len(found) or {*stores[: len(metas)]} & {*stores[len(metas) :]}:
             raise NotLowerable("with gradients, a result that shares memory with an input or another result")
+        return found
+
+
+_Shape = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides; of a number: nothing
+
+
+def _shapes(inputs: Sequence[Any], roots: Sequence[Root] = ()) -> list[_Shape]:
+    """The shapes of the inputs in this call, or with the roots of the other one."""
+    made: list[_Shape] = []
+    for k, x in enumerate(inputs):
+        if not isinstance(x, torch.Tensor):
+            made.append(((), ()))
+            continue
+        changed = {root.dim: root.other for root in roots if root.position == k}
+        shape = tuple(changed.get(d, size) for d, size in enumerate(x.shape))
+        made.append((shape, strides_of(layout_of(x.shape, x.stride()), shape) if changed else x.stride()))
+    return made
+
+
+def _with_sizes(made: Joint, other: Joint, roots: Sequence[Root]) -> Joint:
+    """The first recording, with what differs from the second computed from the sizes."""
+    mine, theirs = list(made.graph.nodes), list(other.graph.nodes)
+    twin = dict(zip(mine, theirs, strict=False))
+    alike = len(mine) == len(theirs) and made.gradients.keys() == other.gradients.keys()
+    alike = alike and all(twin[node] is other.gradients[k] for k, node in made.gradients.items())
+    for name in ("results", "differentiable", "backward", "written"):
+        pairs = zip(getattr(made, name), getattr(other, name), strict=False)
+        if isinstance(getattr(made, name), frozenset):
+            alike = alike and {twin.get(node) for node in getattr(made, name)} == getattr(other, name)
+        else:
+            alike = alike and all(twin[a] is b if isinstance(a, Node) else _same(a, b) for a, b in pairs)
+    if not alike or made.mutated != other.mutated:
+        raise NotLowerable("with gradients: what is computed depends on the sizes")
+    with made.graph.inserting_before(mine[0]):
+        sizes = [made.graph.placeholder(f"size_{k}") for k in range(len(roots))]
+    writer = _Writer(made.graph, sizes, [(root.example, root.other) for root in roots], twin)
+    for size, root in zip(sizes, roots, strict=True):
+        size.meta["val"] = root.example
+    with made.graph.inserting_before(next(node for node in mine if node.op != "placeholder")):
+        for node in mine:
+            if node.op != "placeholder":
+                writer.rewrite(node)
+    return replace(made, sizes=tuple(sizes), numbers=frozenset((*sizes, *writer.formulas.values())))
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and (a == b or a != a)
+
+
+@dataclass
+class _Writer:
+    """Puts numbers that follow from sizes in the place of those that were recorded. twin: nodes of the other call."""
+
+    graph: Graph
+    sizes: list[Node]
+    pairs: list[tuple[int, int]]
+    twin: Mapping[Node, Node]
+    formulas: dict[tuple[Any, ...], Node] = field(default_factory=dict)
+
+    def rewrite(self, node: Node) -> None:
+        other = self.twin[node]
+        if node.op != other.op or node.target is not other.target:
+            raise NotLowerable("with gradients: what is computed depends on the sizes")
+        node.args = self._argument(node.args, other.args, node)
+        node.kwargs = self._argument(dict(node.kwargs), dict(other.kwargs), node)
+
+    def _argument(self, mine: Any, other: Any, node: Node) -> Any:
+        if isinstance(mine, (tuple, list)):
+            if len(mine) != len(other):
+                raise NotLowerable("with gradients: how many there are depends on the sizes")
+            return type(mine)(self._argument(a, b, node) for a, b in zip(mine, other, strict=True))
+        if isinstance(mine, dict):
+            return {name: self._argument(value, other[name], node) for name, value in mine.items()}
+        if isinstance(mine, Node):
+            if self.twin.get(mine) is not other:
+                raise NotLowerable("with gradients: what is computed depends on the sizes")
+            return mine
+        if type(mine) is not type(other):
+            raise NotLowerable("with gradients: what is computed depends on the sizes")
+        if not isinstance(mine, (int, float)) or _same(mine, other):
+            return mine
+        formula = find(self.pairs, mine, other, node.target in QUOTIENTS)
+        if formula is None:
+            raise NotLowerable(f"with gradients: {mine} of {node.target} follows from the sizes in an unknown way")
+        return formula.build(self.sizes, self._call)
+
+    def _call(self, function: Any, *numbers: Any) -> Node:
+        found = self.formulas.get((function, *numbers))
+        if found is None:
+            found = self.formulas[function, *numbers] = self.graph.call_function(function, numbers)
+            found.meta["val"] = function(*(n.meta["val"] if isinstance(n, Node) else n for n in numbers))
         return found
 
 

@@ -43,8 +43,10 @@ class Program:
     """inputs: the placeholders; tensors: those that are tensors. bound: what each node is, tensors as `Value`s.
 
     By serial of a value: strides: those that eager gives it; origins: the user's operation it comes from; ways: how a
-    mathematical function is called, where not as the value says; pins: sizes of a view that are written in the program.
+    mathematical function is called, where not as the value says; pins: sizes of a view, by dimension, that are written
+    in the program, or the name of the graph's number that they are.
 
+    early: nodes that compute numbers from the inputs alone; they run before all else.
     rewritten: nodes that write in place in the user's program and make a new tensor here.
     """
 
@@ -56,8 +58,9 @@ class Program:
     strides: Mapping[int, tuple[int, ...]]
     origins: Mapping[int, Origin]
     ways: Mapping[int, str]
-    pins: Mapping[int, Mapping[int, int]]
+    pins: Mapping[int, Mapping[int, int | str]]
     rewritten: frozenset[Node]
+    early: tuple[Node, ...] = ()
 
 
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:

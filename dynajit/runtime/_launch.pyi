@@ -11,6 +11,7 @@ class Launch:
         loops: tuple[Any, ...],
         pins: tuple[Any, ...],
         numbers: str,
+        measures: tuple[Any, ...],
     ) -> Launch: ...
     def __call__(self, *args: Any) -> Any: ...
 

@@ -38,10 +38,11 @@ def table(binary: Binary) -> tuple[Any, ...]:
         tuple(map(_row, kernel.inputs)),
         tuple(map(_row, kernel.outputs)),
         tuple(operand.dtype for operand in kernel.outputs),
-        tuple((size.hint, size.operand, size.dim, size.divide) for size in kernel.sizes),
+        tuple((size.hint, size.operand, size.dim, size.extent, size.divide) for size in kernel.sizes),
         tuple(loop.axes for loop in kernel.loops),
         kernel.pins,
-        "".join("i" if dtype == torch.int64 else "f" for _, dtype in kernel.scalars),
+        "".join("i" if dtype == torch.int64 else "f" for _, dtype in kernel.scalars) + "s" * len(kernel.extents),
+        kernel.measures,
     )
 
 

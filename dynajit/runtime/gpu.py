@@ -55,6 +55,7 @@ def triton_launch(
     """A function that launches a kernel on the device of its tensors, or returns None if it does not fit them."""
     loaded: dict[str, tuple[TritonKernel, Any, Any]] = {}
     tensors = len(kernel.inputs)
+    count = tensors + len(kernel.scalars)
     passed = supported_options() if options is None else dict(options)
 
     def form(mode: str) -> tuple[TritonKernel, Any, Any]:
@@ -67,8 +68,9 @@ def triton_launch(
         given = args[:tensors]
         if not all(fits(operand, tensor, device) for operand, tensor in zip(kernel.inputs, given, strict=True)):
             return None
-        sizes = axis_sizes(kernel, given)
-        if sizes is None or not _numbers_fit(kernel, args[tensors:]):
+        numbers, extents = args[tensors:count], args[count:]
+        sizes = axis_sizes(kernel, given, extents)
+        if sizes is None or not _numbers_fit(kernel, numbers):
             return None
         steps = [loop_steps(kernel, op, x.stride(), sizes) for op, x in zip(kernel.inputs, given, strict=True)]
         if any(found is None for found in steps):
@@ -79,13 +81,13 @@ def triton_launch(
             made = output_strides(operand, shape)
             outputs.append(torch.empty_strided(shape, made, dtype=operand.dtype, device=given[0].device))
             steps.append(loop_steps(kernel, operand, made, sizes))
-        extents = [prod(sizes[axis] for axis in loop.axes) for loop in kernel.loops]
-        rows = prod(n for n, loop in zip(extents, kernel.loops, strict=True) if not loop.reduced)
-        length = prod(n for n, loop in zip(extents, kernel.loops, strict=True) if loop.reduced)
+        turns = [prod(sizes[axis] for axis in loop.axes) for loop in kernel.loops]
+        rows = prod(n for n, loop in zip(turns, kernel.loops, strict=True) if not loop.reduced)
+        length = prod(n for n, loop in zip(turns, kernel.loops, strict=True) if loop.reduced)
         given_steps = [row[i] for k, i in strides(kernel) if (row := steps[k]) is not None]
         printed, first, end = form(mode_for(kernel, rows, length))
         wide = any(_reach(x) >= 2**31 for x in (*given, *outputs)) or rows * length >= 2**31
-        common = (*given, *outputs, *extents, *given_steps, *args[tensors:])
+        common = (*given, *outputs, *turns, *given_steps, *numbers)
         # Triton launches on the current device and its current stream.
         with torch.cuda.device_of(given[0]):  # type: ignore[no-untyped-call]
             if printed.mode == "parts":

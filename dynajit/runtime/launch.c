@@ -58,7 +58,7 @@ typedef struct {
 
 typedef struct {
     int64_t hint;
-    int operand, dim, divisors;
+    int operand, dim, extent, divisors; /* extent: which number it is, where it is one */
     int8_t divide[MAX_AXES];
 } Size;
 
@@ -66,7 +66,7 @@ typedef struct {
     int count;
     int8_t axes[MAX_AXES];
     int64_t number;
-} Product; /* a loop, or axes whose product must be `number` */
+} Product; /* a loop, or axes whose product must be `number`, or the extent of that number */
 
 typedef union {
     double f;
@@ -77,14 +77,14 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     void (*kernel)(void *const *, const int64_t *, const Number *);
-    int inputs, outputs, axes, loops, pins, numbers;
+    int inputs, outputs, axes, loops, pins, measures, numbers, extents; /* the last `extents` of the numbers are sizes */
     Operand operand[MAX_INPUTS + MAX_OUTPUTS];
     PyObject *dtype[MAX_OUTPUTS];
     Size size[MAX_AXES];
-    Product loop[MAX_LOOPS], pin[MAX_PINS];
+    Product loop[MAX_LOOPS], pin[MAX_PINS], measure[MAX_PINS];
     Spare spare[MAX_OUTPUTS][SPARES];
     int oldest[MAX_OUTPUTS]; /* which spare gives way */
-    char number[MAX_INPUTS]; /* 'i' or 'f' */
+    char number[MAX_INPUTS]; /* 'i', 'f' or 's' for a size */
 } Launch;
 
 static int64_t product(const int8_t *axes, int count, const int64_t *sizes) {
@@ -131,12 +131,14 @@ static int fits(const Operand *operand, void *tensor, int64_t **sizes, int64_t *
     return 1;
 }
 
-static int axis_sizes(const Launch *self, int64_t *const *shapes, int64_t *sizes) {
+static int axis_sizes(const Launch *self, int64_t *const *shapes, const Number *extents, int64_t *sizes) {
     for (int round = 0; round < 2; round++)
         for (int axis = 0; axis < self->axes; axis++) {
             const Size *size = &self->size[axis];
             if ((size->divisors > 0) != round) continue;
-            int64_t value = size->operand < 0 ? size->hint : shapes[size->operand][size->dim];
+            int64_t value = size->extent >= 0    ? extents[size->extent].i
+                            : size->operand >= 0 ? shapes[size->operand][size->dim]
+                                                 : size->hint;
             for (int k = 0; k < size->divisors; k++) value /= sizes[size->divide[k]] > 1 ? sizes[size->divide[k]] : 1;
             if (value < 2) return 0; /* one and zero have meanings of their own */
             sizes[axis] = value;
@@ -148,6 +150,10 @@ static int axis_sizes(const Launch *self, int64_t *const *shapes, int64_t *sizes
     }
     for (int k = 0; k < self->pins; k++)
         if (product(self->pin[k].axes, self->pin[k].count, sizes) != self->pin[k].number) return 0;
+    for (int k = 0; k < self->measures; k++) {
+        const Product *measure = &self->measure[k];
+        if (product(measure->axes, measure->count, sizes) != extents[measure->number].i) return 0;
+    }
     return 1;
 }
 
@@ -289,13 +295,9 @@ static PyObject *launch(PyObject *callable, PyObject *const *args, size_t nargsf
         if (!tensor || !fits(&self->operand[i], tensor, &shapes[i], &strides[i])) Py_RETURN_NONE;
         if (torch.data_ptr(tensor, &pointers[i])) Py_RETURN_NONE;
     }
-    if (!axis_sizes(self, shapes, sizes)) Py_RETURN_NONE;
-    for (int k = 0; k < self->loops; k++) z[k] = product(self->loop[k].axes, self->loop[k].count, sizes);
-    for (int i = 0; i < self->inputs; i++)
-        if (!loop_steps(self, &self->operand[i], strides[i], sizes, z + self->loops * (1 + i))) Py_RETURN_NONE;
     for (int k = 0; k < self->numbers; k++) {
         PyObject *number = args[self->inputs + k];
-        if (self->number[k] == 'i') {
+        if (self->number[k] != 'f') {
             int overflow = 0;
             if (!PyLong_CheckExact(number)) Py_RETURN_NONE;
             numbers[k].i = PyLong_AsLongLongAndOverflow(number, &overflow);
@@ -305,6 +307,10 @@ static PyObject *launch(PyObject *callable, PyObject *const *args, size_t nargsf
             numbers[k].f = PyFloat_AS_DOUBLE(number);
         }
     }
+    if (!axis_sizes(self, shapes, numbers + self->numbers - self->extents, sizes)) Py_RETURN_NONE;
+    for (int k = 0; k < self->loops; k++) z[k] = product(self->loop[k].axes, self->loop[k].count, sizes);
+    for (int i = 0; i < self->inputs; i++)
+        if (!loop_steps(self, &self->operand[i], strides[i], sizes, z + self->loops * (1 + i))) Py_RETURN_NONE;
     PyObject *results[MAX_OUTPUTS];
     int made = 0;
     for (; made < self->outputs; made++) {
@@ -401,25 +407,36 @@ static int check_count(Py_ssize_t count, int limit, const char *what) {
     return -1;
 }
 
-/* Launch(address, inputs, outputs, output dtypes, sizes, loops, pins, numbers) */
+static int parse_products(PyObject *rows, Product *products) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(rows); k++) {
+        PyObject *axes;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(rows, k), "OL", &axes, &products[k].number) ||
+            parse_axes(axes, products[k].axes, &products[k].count, MAX_AXES) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Launch(address, inputs, outputs, output dtypes, sizes, loops, pins, numbers, measures) */
 static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     unsigned long long address;
-    PyObject *inputs, *outputs, *dtypes, *sizes, *loops, *pins;
+    PyObject *inputs, *outputs, *dtypes, *sizes, *loops, *pins, *measures;
     const char *numbers;
     Py_ssize_t count;
     if (keywords && PyDict_GET_SIZE(keywords)) {
         PyErr_SetString(PyExc_TypeError, "Launch takes no keywords");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "KO!O!O!O!O!O!s#", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+    if (!PyArg_ParseTuple(args, "KO!O!O!O!O!O!s#O!", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
                           &PyTuple_Type, &dtypes, &PyTuple_Type, &sizes, &PyTuple_Type, &loops, &PyTuple_Type, &pins,
-                          &numbers, &count))
+                          &numbers, &count, &PyTuple_Type, &measures))
         return NULL;
     if (check_count(PyTuple_GET_SIZE(inputs), MAX_INPUTS, "inputs") < 0 ||
         check_count(PyTuple_GET_SIZE(outputs), MAX_OUTPUTS, "outputs") < 0 ||
         check_count(PyTuple_GET_SIZE(sizes), MAX_AXES, "axes") < 0 ||
         check_count(PyTuple_GET_SIZE(loops), MAX_LOOPS, "loops") < 0 ||
-        check_count(PyTuple_GET_SIZE(pins), MAX_PINS, "pins") < 0 || check_count(count, MAX_INPUTS, "numbers") < 0)
+        check_count(PyTuple_GET_SIZE(pins), MAX_PINS, "pins") < 0 ||
+        check_count(PyTuple_GET_SIZE(measures), MAX_PINS, "measures") < 0 || check_count(count, MAX_INPUTS, "numbers") < 0)
         return NULL;
     Launch *self = (Launch *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -430,8 +447,12 @@ static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->axes = (int)PyTuple_GET_SIZE(sizes);
     self->loops = (int)PyTuple_GET_SIZE(loops);
     self->pins = (int)PyTuple_GET_SIZE(pins);
+    self->measures = (int)PyTuple_GET_SIZE(measures);
     self->numbers = (int)count;
-    for (int k = 0; k < self->numbers; k++) self->number[k] = numbers[k];
+    for (int k = 0; k < self->numbers; k++) {
+        self->number[k] = numbers[k];
+        self->extents += numbers[k] == 's';
+    }
     for (int i = 0; i < self->inputs; i++)
         if (parse_operand(PyTuple_GET_ITEM(inputs, i), &self->operand[i]) < 0) goto fail;
     for (int k = 0; k < self->outputs; k++) {
@@ -441,18 +462,23 @@ static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     for (int axis = 0; axis < self->axes; axis++) {
         Size *size = &self->size[axis];
         PyObject *divide;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(sizes, axis), "LiiO", &size->hint, &size->operand, &size->dim, &divide) ||
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(sizes, axis), "LiiiO", &size->hint, &size->operand, &size->dim,
+                              &size->extent, &divide) ||
             parse_axes(divide, size->divide, &size->divisors, MAX_AXES) < 0)
             goto fail;
+        if (size->operand >= self->inputs || size->extent >= self->extents) {
+            PyErr_SetString(PyExc_ValueError, "a size from an operand that is not there");
+            goto fail;
+        }
     }
     for (int k = 0; k < self->loops; k++)
         if (parse_axes(PyTuple_GET_ITEM(loops, k), self->loop[k].axes, &self->loop[k].count, MAX_AXES) < 0) goto fail;
-    for (int k = 0; k < self->pins; k++) {
-        PyObject *axes;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pins, k), "OL", &axes, &self->pin[k].number) ||
-            parse_axes(axes, self->pin[k].axes, &self->pin[k].count, MAX_AXES) < 0)
+    if (parse_products(pins, self->pin) < 0 || parse_products(measures, self->measure) < 0) goto fail;
+    for (int k = 0; k < self->measures; k++)
+        if (self->measure[k].number < 0 || self->measure[k].number >= self->extents) {
+            PyErr_SetString(PyExc_ValueError, "a measure without its number");
             goto fail;
-    }
+        }
     return (PyObject *)self;
 fail:
     Py_DECREF(self);

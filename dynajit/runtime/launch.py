@@ -40,7 +40,8 @@ def python_launch(binary: Binary) -> Launch:
         for operand, tensor in zip(kernel.inputs, given, strict=True):
             if not fits(operand, tensor, "cpu"):
                 return None
-        sizes = axis_sizes(kernel, given)
+        count = tensors + len(kernel.scalars)
+        sizes = axis_sizes(kernel, given, args[count:])
         if sizes is None:
             return None
         steps = []
@@ -49,7 +50,7 @@ def python_launch(binary: Binary) -> Launch:
             if found is None:
                 return None
             steps += found
-        numbers = number_array(kernel, args[tensors:])
+        numbers = number_array(kernel, args[tensors:count])
         if numbers is None:
             return None
         outputs = []
@@ -112,19 +113,23 @@ def fits(operand: Operand, tensor: Any, device: str) -> bool:
     return all((a == 0) == (b == 0) for a, b in zip(strides, operand.strides, strict=True))
 
 
-def axis_sizes(kernel: Kernel, tensors: tuple[Any, ...]) -> list[int] | None:
+def axis_sizes(kernel: Kernel, tensors: tuple[Any, ...], extents: tuple[Any, ...]) -> list[int] | None:
     """The size of each axis, or None if some tensor's shape is not the product of axes it should be."""
     sizes = [0] * len(kernel.sizes)
+    if any(type(extent) is not int for extent in extents):
+        return None
     for wanted_divide in (False, True):
         for axis, size in enumerate(kernel.sizes):
             if bool(size.divide) != wanted_divide:
                 continue
-            if size.operand < 0:
-                sizes[axis] = size.hint
-            else:
+            if size.extent >= 0:
+                sizes[axis] = extents[size.extent]
+            elif size.operand >= 0:
                 sizes[axis] = tensors[size.operand].shape[size.dim]
-                for other in size.divide:
-                    sizes[axis] //= max(sizes[other], 1)
+            else:
+                sizes[axis] = size.hint
+            for other in size.divide:
+                sizes[axis] //= max(sizes[other], 1)
             if sizes[axis] < 2:  # one and zero have meanings of their own: broadcasting, empty reductions
                 return None
     for operand, tensor in zip(kernel.inputs, tensors, strict=True):
@@ -133,6 +138,8 @@ def axis_sizes(kernel: Kernel, tensors: tuple[Any, ...]) -> list[int] | None:
             if prod(sizes[axis] for axis in dim) != size:
                 return None
     if any(prod(sizes[axis] for axis in axes) != number for axes, number in kernel.pins):
+        return None
+    if any(prod(sizes[axis] for axis in axes) != extents[k] for axes, k in kernel.measures):
         return None
     return sizes
 

@@ -47,7 +47,7 @@ CHEAP = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """forward: inputs -> (distinct results, saved values). backward: (saved values, tangents) -> gradients.
+    """forward: inputs and sizes -> results and saved values. backward: saved values, tangents and sizes -> gradients.
 
     saved: the nodes of the joint graph that are kept. results: how many distinct results there are.
     """
@@ -64,7 +64,7 @@ def halve(joint: Joint, results: Sequence[Node], saved: Sequence[Node] | None = 
     wanted = _wanted(joint)
     if saved is None:
         saved = _cut(joint, wanted, again, set(results))
-    elif not _reaches(wanted, set(saved), again):
+    elif not _reaches(wanted, set(saved), again, joint):
         return None
     backward = _backward(joint, saved)
     return Halves(_forward(joint, results, saved), backward, tuple(saved), len(results))
@@ -76,7 +76,7 @@ def _again(joint: Joint) -> set[Node]:
     for node in joint.graph.nodes:
         reads[node] = frozenset((node,))
         if _may_run_again(node, joint):
-            read = frozenset[Node]().union(*(reads[source] for source in node.all_input_nodes))
+            read = frozenset[Node]().union(*(reads[source] for source in _tensors(node, joint)))
             if len(read) <= READS:
                 again.add(node)
                 reads[node] = read
@@ -85,7 +85,7 @@ def _again(joint: Joint) -> set[Node]:
 
 def _may_run_again(node: Node, joint: Joint) -> bool:
     """May the backward pass compute this value once more? Only from memory that is still what it was."""
-    if node.op != "call_function" or node in joint.backward or node in joint.written:
+    if node.op != "call_function" or node in joint.backward or node in joint.written or node in joint.numbers:
         return False
     if node.target not in VIEWS and node.target not in CHEAP and not _is_part_of_view(node):
         return False
@@ -99,7 +99,7 @@ def _is_part_of_view(node: Node) -> bool:
 
 def _wanted(joint: Joint) -> list[Node]:
     """Values of the forward pass that the backward pass reads."""
-    own = joint.backward | set(joint.tangents)
+    own = joint.backward | set(joint.tangents) | joint.numbers
     found: dict[Node, None] = {}
     for node in joint.graph.nodes:
         if node in joint.backward:
@@ -108,7 +108,12 @@ def _wanted(joint: Joint) -> list[Node]:
     return list(found)
 
 
-def _reaches(wanted: Sequence[Node], saved: set[Node], again: set[Node]) -> bool:
+def _tensors(node: Node, joint: Joint) -> list[Node]:
+    """What a node reads, but for numbers that any call knows."""
+    return [source for source in node.all_input_nodes if source not in joint.numbers]
+
+
+def _reaches(wanted: Sequence[Node], saved: set[Node], again: set[Node], joint: Joint) -> bool:
     """Can everything that is wanted be computed from what is saved?"""
     stack, seen = list(wanted), set[Node]()
     while stack:
@@ -118,7 +123,7 @@ def _reaches(wanted: Sequence[Node], saved: set[Node], again: set[Node]) -> bool
         seen.add(node)
         if node not in again:
             return False
-        stack.extend(node.all_input_nodes)
+        stack.extend(_tensors(node, joint))
     return True
 
 
@@ -143,13 +148,13 @@ def _cut(joint: Joint, wanted: Sequence[Node], again: set[Node], results: set[No
         node = stack.pop()
         if node not in reach:
             reach[node] = None
-            stack.extend(node.all_input_nodes if node in again else ())
+            stack.extend(_tensors(node, joint) if node in again else ())
     number = {node: 2 + 2 * k for k, node in enumerate(reach)}
     net = _Network(2 + 2 * len(reach))
     for node, at in number.items():
         net.add(at, at + 1, _cost(node, results))
-        if node in again and node.all_input_nodes:
-            for source in node.all_input_nodes:
+        if node in again and _tensors(node, joint):
+            for source in _tensors(node, joint):
                 net.add(number[source] + 1, at, INFINITE)
         elif node not in again:
             net.add(0, at, INFINITE)
@@ -222,12 +227,12 @@ class _Network:
 
 def _forward(joint: Joint, results: Sequence[Node], saved: Sequence[Node]) -> GraphModule:
     nodes = [node for node in joint.graph.nodes if node not in joint.backward and node not in joint.tangents]
-    return _module(nodes, joint.inputs, [*results, *saved])
+    return _module(nodes, [*joint.inputs, *joint.sizes], [*results, *saved])
 
 
 def _backward(joint: Joint, saved: Sequence[Node]) -> GraphModule:
     nodes = [node for node in joint.graph.nodes if node not in joint.tangents]
-    inputs = [*saved, *joint.tangents]
+    inputs = [*saved, *joint.tangents, *joint.sizes]
     return _module(nodes, inputs, list(joint.gradients.values()), joint.backward)
 
 

@@ -38,6 +38,8 @@ def order(program: Program, needs: Needs, schedule: Schedule) -> list[Step]:
                 group_needs(schedule.home[base.serial])
         steps.append(group)
 
+    for node in program.early:
+        node_needs(node)
     epoch, pending = 0, list[Node]()
     for item in program.items:
         if isinstance(item, Extern):
