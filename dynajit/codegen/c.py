@@ -11,7 +11,7 @@ from dynajit.codegen.c_loops import print_loops
 from dynajit.codegen.c_text import REGISTER, STORAGE
 from dynajit.codegen.c_tile import Tiles
 from dynajit.codegen.functions import Function
-from dynajit.codegen.kernel import Kernel
+from dynajit.codegen.kernel import Kernel, Lookup
 from dynajit.lower.ir import Origin
 
 
@@ -51,7 +51,7 @@ def _arguments(tiles: Tiles) -> None:
     pointers = [names["in", i] for i in range(len(kernel.inputs))]
     pointers += [names["out", i] for i in range(len(kernel.outputs))]
     loaded = {stmt.arg for stmt in kernel.body if stmt.op == "load"}
-    loaded |= {stmt.arg[0] for stmt in kernel.body if stmt.op == "lookup" and isinstance(stmt.arg, tuple)}
+    loaded |= {stmt.arg.operand for stmt in kernel.body if isinstance(stmt.arg, Lookup)}
     for i, operand in enumerate(kernel.inputs):
         if i in loaded:
             text.add(f"const {STORAGE[operand.dtype]} *const {pointers[i]} = p[{i}];")
@@ -65,11 +65,16 @@ def _arguments(tiles: Tiles) -> None:
                 text.add(f"const long {pointers[k - 1]}_{i} = z[{k * len(kernel.loops) + i}];")
     if kernel.checks:
         text.add(f"long *const flag = (long *)z + {kernel.flag};")
-    picked = [pointers[i] for i, operand in enumerate(kernel.inputs) if operand.picked]
-    for k, pointer in enumerate(picked):
-        at = kernel.flag + 1 + 2 * k
-        text.add(f"const long {pointer}_step = z[{at}], {pointer}_rows = z[{at + 1}];")
+    at = kernel.flag + 1
+    for i, operand in enumerate(kernel.inputs):
+        for d in operand.picked:
+            stride = "1" if d in operand.units else f"z[{at}]"
+            text.add(f"const long {pointers[i]}_step{d} = {stride}, {pointers[i]}_rows{d} = z[{at + 1}];")
+            at += 2
     for stmt in kernel.body:
+        if stmt.op == "extent":
+            assert isinstance(stmt.arg, tuple)
+            tiles.known[stmt.serial] = f"{pointers[stmt.arg[0]]}_rows{stmt.arg[1]}"
         if stmt.op == "scalar":
             member = "i" if stmt.dtype == torch.int64 else "f"
             text.add(f"const {REGISTER[stmt.dtype]} {names[stmt.serial]} = s[{stmt.arg}].{member};")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 from math import prod
 
+import torch
+
 from dynajit.codegen.c_cascade import WIDE
 from dynajit.codegen.c_reduce import BLOCK, Kind, kind_of
-from dynajit.codegen.c_text import REGISTER, STORAGE, SUFFIX
+from dynajit.codegen.c_text import REGISTER, STORAGE, SUFFIX, literal
 from dynajit.codegen.c_tile import FUNCTIONS, Target, Tiles
 from dynajit.codegen.kernel import Kernel, Stmt
 from dynajit.codegen.passes import Passes
@@ -20,6 +22,8 @@ from dynajit.codegen.text import NoSpelling
 PARALLEL = 131072  # scalar operations: below this, starting threads costs more than it saves
 PART = 16384  # elements of a row that one thread sums at a time
 FEW = 16  # rows: so few are summed in parts
+SHORT = 12  # elements of the vector loop: shorter tiles cost more than a choice for each element
+MOST_CUT = 400  # statements, times the ends of tiles: more text than this is not worth it
 FLUSH = 64  # rows: a column sums so many in float32 before it adds them to its double
 
 
@@ -73,13 +77,15 @@ def _pointwise(tiles: Tiles) -> None:
     tiles.prelude.add("share")
     tiles.flat = "i"
     text.add(f"const long n = {_size(loops)};")
+    cuts = _cuts(tiles)
     text.add(f"#pragma omp parallel if(n > {_grain(kernel)})")
     with text.block(""):
         text.add("long lo, hi;")
         text.add("share(n, &lo, &hi);")
-        with text.block("for (long i = lo, m; i < hi; i += m)"):
+        walked = f", start = lo % n{vector}, row = lo / n{vector}" if outer else ""
+        with text.block(f"for (long i = lo, m{walked}; i < hi; i += m{', start += m' if outer else ''})"):
             if outer:
-                text.add(f"const long start = i % n{vector}, row = i / n{vector};")
+                text.add(f"if (start == n{vector}) start = 0, row++;")
                 text.add(f"m = n{vector} - start < hi - i ? n{vector} - start : hi - i;")
             else:
                 text.add("m = hi - i;")
@@ -87,7 +93,93 @@ def _pointwise(tiles: Tiles) -> None:
                 text.add(f"m = m < {BLOCK} ? m : {BLOCK};")
             index = _unravel(tiles, outer, "row") if outer else {}
             index[vector] = "start" if outer else "i"
-            tiles.tile([Target(serial, out=k) for serial, k in kernel.stores], "m", index)
+            _cut_tiles(tiles, cuts, index)
+
+
+def _cuts(tiles: Tiles) -> list[Stmt]:
+    """Comparisons of the place along the vector loop with something that holds for the whole kernel, such as where one
+    of several tensors ends: a tile that stops there needs no choice for each element. Not if tiles would be very short.
+    """
+    kernel, stmts = tiles.kernel, tiles.stmts
+    found = [stmt for stmt in kernel.body if stmt.op in ("lt", "ge") and _is_cut(tiles, stmt)]
+    ends = {stmt.args[1] for stmt in found}
+    if kernel.loops[tiles.vector].hint < SHORT * (len(ends) + 1):
+        return []
+    needed = tiles.closure([serial for stmt in found for serial in stmt.sources])
+    for stmt in needed:
+        if not stmt.vary and stmt.serial not in tiles.known:
+            tiles.once(stmts[stmt.serial])
+    return found
+
+
+def _is_cut(tiles: Tiles, stmt: Stmt) -> bool:
+    if stmt.literal[0] or len(stmt.sources) not in (1, 2):
+        return False
+    at = tiles.stmts[int(stmt.args[0])]
+    if at.op != "index" or at.arg != (tiles.vector,):
+        return False
+    return stmt.literal[1] or (
+        not (end := tiles.stmts[int(stmt.args[1])]).vary
+        and all(s.dtype == torch.int64 and s.op not in ("load", "lookup") for s in tiles.closure([end.serial]))
+    )
+
+
+def _cut_tiles(tiles: Tiles, cuts: list[Stmt], index: dict[int, str]) -> None:
+    """A tile, ended where one of the comparisons comes out another way. For each way they come out while the ends stand
+    in the order they have in the example, there is a text of its own; for all others, one that chooses.
+    """
+    text, start, kernel = tiles.text, index[tiles.vector], tiles.kernel
+    targets = [Target(serial, out=k) for serial, k in kernel.stores]
+    ends = dict[str, list[Stmt]]()
+    for stmt in cuts:
+        ends.setdefault(_end_of(tiles, stmt), []).append(stmt)
+    for end in ends:
+        text.add(f"if ({start} < {end} && {end} - {start} < m) m = {end} - {start};")
+    if not ends:
+        tiles.tile(targets, "m", index)
+        return
+    known, word = dict(tiles.known), "if"
+    for passed in _orders(ends, tiles):
+        tests = [f"{start} {'>=' if end in passed else '<'} {end}" for end in ends]
+        for end, stmts in ends.items():
+            tiles.known |= {stmt.serial: str(int((stmt.op == "ge") == (end in passed))) for stmt in stmts}
+        with text.block(f"{word} ({' && '.join(tests)})"):
+            tiles.tile(targets, "m", index)
+        tiles.known, word = dict(known), "else if"
+    with text.block("else") if word != "if" else contextlib.nullcontext():
+        for stmt in cuts:
+            test = f"{start} {'<' if stmt.op == 'lt' else '>='} {_end_of(tiles, stmt)}"
+            text.add(f"const int {tiles.names[stmt.serial]} = {test};", stmt.origin)
+            tiles.known[stmt.serial] = tiles.names[stmt.serial]
+        tiles.tile(targets, "m", index)
+    tiles.known = known
+
+
+def _end_of(tiles: Tiles, stmt: Stmt) -> str:
+    return literal(stmt.args[1], torch.int64) if stmt.literal[1] else tiles.known[int(stmt.args[1])]
+
+
+def _orders(ends: dict[str, list[Stmt]], tiles: Tiles) -> list[set[str]]:
+    """Which ends lie behind a tile, for each part of the vector loop, if there are few of them."""
+    if (len(ends) + 1) * len(tiles.kernel.body) > MOST_CUT:
+        return []
+    places = {end: _hint(stmts[0].args[1], stmts[0].literal[1], tiles) for end, stmts in ends.items()}
+    order = sorted(ends, key=lambda end: places[end])
+    return [set(order[:k]) for k in range(len(order) + 1)]
+
+
+def _hint(arg: float, is_literal: bool, tiles: Tiles) -> int:
+    """A number that follows from sizes, for those of the example."""
+    if is_literal:
+        return int(arg)
+    stmt = tiles.stmts[int(arg)]
+    if stmt.op == "extent":
+        assert isinstance(stmt.arg, tuple)
+        return int(tiles.kernel.inputs[stmt.arg[0]].shape[stmt.arg[1]])
+    sides = [_hint(other, lit, tiles) for other, lit in zip(stmt.args, stmt.literal, strict=True)]
+    if len(sides) != 2:
+        return 0
+    return {"add": sides[0] + sides[1], "sub": sides[0] - sides[1], "mul": sides[0] * sides[1]}.get(stmt.op, 0)
 
 
 # -- what reductions share ---------------------------------------------------------------------------------------

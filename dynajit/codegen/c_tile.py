@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -16,7 +17,7 @@ from dynajit.codegen.c_inline import INLINED
 from dynajit.codegen.c_reduce import BLOCK
 from dynajit.codegen.c_text import BF16, F16, F32, F64, PRELUDE, REGISTER, STORAGE, SUFFIX, expression, literal
 from dynajit.codegen.functions import Function
-from dynajit.codegen.kernel import Kernel, Operand, Stmt
+from dynajit.codegen.kernel import Kernel, Lookup, Operand, Stmt
 from dynajit.codegen.names import C_RESERVED, names_of
 from dynajit.codegen.text import NoSpelling, Text
 
@@ -24,6 +25,10 @@ FUNCTIONS = frozenset(
     "exp expm1 exp2 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv"
     " lgamma sqrt pow atan2 hypot fmod".split()
 )
+
+
+def _is_word(text: str) -> bool:
+    return re.fullmatch(r"\w+", text) is not None
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Tiles:
     ) -> None:
         """Compute values for `count` elements along the vector loop, from the loop indices `index` on."""
         before, self._tails, self.index = dict(self.known), {}, index
-        inner = self._closure([target.serial for target in targets])
+        inner = self.closure([target.serial for target in targets])
         for stmt in inner:
             self._point(stmt, index)
         for target in targets:
@@ -87,9 +92,8 @@ class Tiles:
                 self.once(stmt)
         for stmt in inner:
             if stmt.op == "lookup" and self.vector in stmt.vary:
-                self.text.add(
-                    f"const {STORAGE[stmt.dtype]} *const {self.names[stmt.serial]}_at = {self._looked_up(stmt)};"
-                )
+                row = self.row(stmt)
+                self.text.add(f"const {STORAGE[stmt.dtype]} *const {self.names[stmt.serial]}_at = {row};", stmt.origin)
         kept = _Stages(self, [s for s in inner if self.vector in s.vary], targets, count, finish).run()
         self.known = before | kept
 
@@ -107,7 +111,7 @@ class Tiles:
             else:
                 self.declare(stmt, f"{pointer}[{self.offset(operand, pointer, index) or '0'}]")
 
-    def _closure(self, serials: Iterable[int]) -> list[Stmt]:
+    def closure(self, serials: Iterable[int]) -> list[Stmt]:
         """Statements that values need and that are not known yet, in program order."""
         found: set[int] = set()
         stack = [serial for serial in serials if serial not in self.known]
@@ -116,7 +120,7 @@ class Tiles:
             if serial not in found:
                 found.add(serial)
                 if serial not in self.saved:
-                    stack.extend(arg for arg in self.stmts[serial].sources if arg not in self.known)
+                    stack.extend(arg for arg in self.needs(self.stmts[serial]) if arg not in self.known)
         return [stmt for stmt in self.kernel.body if stmt.serial in found]
 
     # -- statements ----------------------------------------------------------------------------------------------
@@ -152,25 +156,134 @@ class Tiles:
         self.text.add(f"const {REGISTER[stmt.dtype]} {self.names[stmt.serial]} = {value};", stmt.origin)
         self.known[stmt.serial] = self.names[stmt.serial]
 
-    def _looked_up(self, stmt: Stmt) -> str:
-        """Where the row that a number says begins in this tile."""
-        assert isinstance(stmt.arg, tuple)
-        k, negative = stmt.arg
-        (number,) = stmt.sources
-        if self.vector in self.stmts[number].vary:
-            raise NoSpelling("elements that are looked up one by one")
-        pointer, name = self.names["in", k], self.known[number]
-        if negative:
-            name = f"({name} < 0 ? {name} + {pointer}_rows : {name})"
-        self.prelude.add("row_of")
-        offset = self.offset(self.kernel.inputs[k], pointer, self.index)
-        place = f"{pointer} + row_of({name}, {pointer}_rows, flag) * {pointer}_step"
-        return f"{place} + {offset}" if offset else place
+    def _numbers(self, stmt: Stmt) -> list[tuple[Any, bool, str, int]]:
+        """(number, is it written down, what may be wrong with it, dimension) of each number of a lookup."""
+        assert isinstance(stmt.arg, Lookup)
+        first = int(stmt.arg.guarded)
+        picked = self.kernel.inputs[stmt.arg.operand].picked
+        return list(zip(stmt.args[first:], stmt.literal[first:], stmt.arg.checks, picked, strict=True))
+
+    def straight(self, serial: int) -> tuple[int, list[int]] | None:
+        """How a number grows along the tile, and what it is made of that stays the same; None: in no straight line."""
+        stmt = self.stmts[serial]
+        if self.vector not in stmt.vary:
+            return 0, [serial]
+        if stmt.op == "index":
+            assert isinstance(stmt.arg, tuple)
+            return (1, []) if stmt.arg[-1] == self.vector else None
+        if stmt.op not in ("add", "sub", "mul"):
+            return None
+        sides = [(0, []) if lit else self.straight(int(arg)) for arg, lit in zip(stmt.args, stmt.literal, strict=True)]
+        if sides[0] is None or sides[1] is None:
+            return None
+        parts = [*sides[0][1], *sides[1][1]]
+        if stmt.op == "mul":
+            known = sides[1][0] == 0 and stmt.literal[1]
+            return (sides[0][0] * int(stmt.args[1]), parts) if known else None
+        return sides[0][0] + sides[1][0] * (1 if stmt.op == "add" else -1), parts
+
+    def _start(self, serial: int) -> str:
+        """A number in a straight line, where the tile starts."""
+        stmt = self.stmts[serial]
+        if self.vector not in stmt.vary:
+            return self.known[serial]
+        if stmt.op == "index":
+            return self.position(stmt, "")
+        operands = [
+            literal(arg, torch.int64) if lit else self._start(int(arg))
+            for arg, lit in zip(stmt.args, stmt.literal, strict=True)
+        ]
+        return str(expression(stmt.op, torch.int64)).format(*(t if _is_word(t) else f"({t})" for t in operands))
+
+    def needs(self, stmt: Stmt) -> list[int]:
+        """What has to be known for a statement."""
+        if stmt.op != "lookup":
+            return list(stmt.sources)
+        assert isinstance(stmt.arg, Lookup)
+        found = [int(stmt.args[0])] if stmt.arg.guarded and not stmt.literal[0] else []
+        for arg, is_literal, check, _ in self._numbers(stmt):
+            if not is_literal:
+                line = None if check else self.straight(int(arg))
+                found += [int(arg)] if line is None else line[1]
+        return found
+
+    def _growth(self, stmt: Stmt) -> dict[str, int]:
+        """How the place of a lookup grows along the tile where it is a straight line: by stride, how often."""
+        assert isinstance(stmt.arg, Lookup)
+        operand, pointer = self.kernel.inputs[stmt.arg.operand], self.names["in", stmt.arg.operand]
+        growth = dict[str, int]()
+        for arg, is_literal, check, d in self._numbers(stmt):
+            line = None if is_literal or check else self.straight(int(arg))
+            if line is not None and line[0]:
+                step = "" if d in operand.units else f"{pointer}_step{d}"
+                growth[step] = growth.get(step, 0) + line[0]
+        if (walked := operand.steps[self.vector]) != 0:
+            step = "" if walked == 1 else f"{pointer}_{self.vector}"
+            growth[step] = growth.get(step, 0) + 1
+        return growth
+
+    def _is_inside(self, arg: float, is_literal: bool, check: str) -> bool:
+        """Does a number change within a tile, in no straight line?"""
+        if is_literal or self.vector not in self.stmts[int(arg)].vary:
+            return False
+        return bool(check) or self.straight(int(arg)) is None
+
+    def _offsets(self, stmt: Stmt, inside: bool) -> list[str]:
+        """Offsets by the numbers of a lookup: those that have to be taken for each element, or the others."""
+        assert isinstance(stmt.arg, Lookup)
+        operand, pointer = self.kernel.inputs[stmt.arg.operand], self.names["in", stmt.arg.operand]
+        terms = []
+        for arg, is_literal, check, d in self._numbers(stmt):
+            if self._is_inside(arg, is_literal, check) != inside:
+                continue
+            rows = f"{pointer}_rows{d}"
+            if is_literal:
+                name = literal(arg, torch.int64)
+            else:
+                name = self.known[int(arg)] if inside else self._start(int(arg))
+            if check == "wrap":
+                name = f"({name} < 0 ? {name} + {rows} : {name})"
+            if check:
+                self.prelude.add("row_of")
+                name = f"row_of({name}, {rows}, flag)"
+            elif not _is_word(name):
+                name = f"({name})"
+            terms.append(name if d in operand.units else f"{name} * {pointer}_step{d}")
+        return terms
+
+    def row(self, stmt: Stmt) -> str:
+        """Where what a lookup reads begins in this tile, as far as it is the same for all of it."""
+        assert isinstance(stmt.arg, Lookup)
+        k = stmt.arg.operand
+        offset = self.offset(self.kernel.inputs[k], self.names["in", k], self.index)
+        return " + ".join([self.names["in", k], *self._offsets(stmt, False), *([offset] if offset else [])])
+
+    def _guarded(self, stmt: Stmt, element: str) -> str:
+        """Read nothing where there is nothing to read."""
+        assert isinstance(stmt.arg, Lookup)
+        if not stmt.arg.guarded:
+            return element
+        guard = literal(stmt.args[0], torch.bool) if stmt.literal[0] else self.known[int(stmt.args[0])]
+        return f"{guard} ? {element} : 0"
+
+    def looked_up(self, stmt: Stmt) -> str:
+        """Element `j` of a lookup that changes within the tile."""
+        terms = self._offsets(stmt, True)
+        for step, times in self._growth(stmt).items():
+            factors = [f"({times}L)" if times < 0 else str(times)] if times != 1 else []
+            terms.append(" * ".join(["j", *factors, *([step] if step else [])]))
+        return self._guarded(stmt, f"{self.names[stmt.serial]}_at[{' + '.join(terms) or '0'}]")
+
+    def is_row(self, stmt: Stmt) -> bool:
+        """Does a lookup read one element after another, all of them there?"""
+        assert isinstance(stmt.arg, Lookup)
+        inside = any(self._is_inside(arg, literal_, check) for arg, literal_, check, _ in self._numbers(stmt))
+        return not inside and self._growth(stmt) == {"": 1} and not stmt.arg.guarded
 
     def once(self, stmt: Stmt) -> None:
         """Compute a value that is the same for the whole tile."""
         if stmt.op == "lookup":
-            self.declare(stmt, f"*({self._looked_up(stmt)})")
+            self.declare(stmt, self._guarded(stmt, f"*({self.row(stmt)})"))
             return
         if not self.is_function(stmt):
             self.declare(stmt, self.expression(stmt))
@@ -210,13 +323,13 @@ class Tiles:
         small = stmt.dtype in (torch.uint8, torch.int8, torch.int16)
         return f"({REGISTER[stmt.dtype]})({made})" if small and stmt.op not in ("copy", "where") else made
 
-    def position(self, stmt: Stmt) -> str:
-        """Where along its loops an element is."""
+    def position(self, stmt: Stmt, element: str = " + j") -> str:
+        """Where along its loops an element is; element: of the tile."""
         assert isinstance(stmt.arg, tuple)
         text = ""
         for i in stmt.arg:
             at = self.index.get(i, "0")
-            at = f"{at} + j" if i == self.vector else at
+            at = f"{at}{element}" if i == self.vector else at
             text = f"({text}) * n{i} + {at}" if text else at
         return text or "0"
 
@@ -288,7 +401,7 @@ class _Stages:
             if stmt.serial in tiles.saved:
                 self.stage[stmt.serial] = 0
             else:
-                below = max((self.stage.get(serial, 0) for serial in stmt.sources), default=0)
+                below = max((self.stage.get(serial, 0) for serial in tiles.needs(stmt)), default=0)
                 self.stage[stmt.serial] = below + self._calls(stmt)
         self.last = max(self.stage.values(), default=0)
         self.wanted: list[dict[int, None]] = [{} for _ in range(self.last + 1)]
@@ -321,7 +434,7 @@ class _Stages:
         kept, and what a later stage reads and cannot simply load.
         """
         for stmt in self.varying:
-            for serial in stmt.sources if stmt.serial not in self.tiles.saved else ():
+            for serial in self.tiles.needs(stmt) if stmt.serial not in self.tiles.saved else ():
                 source = self.by_serial.get(serial)
                 stage = self.stage.get(serial, 0)
                 if self._calls(stmt):
@@ -347,6 +460,8 @@ class _Stages:
         if stmt.op == "load" and stmt.dtype in (F32, F64, torch.int64):
             operand, pointer = tiles.operand_of(stmt)
             return f"{pointer}_at" if operand.steps[tiles.vector] == 1 else None
+        if stmt.op == "lookup" and stmt.dtype in (F32, F64, torch.int64) and tiles.is_row(stmt):
+            return f"{tiles.names[serial]}_at"
         return None
 
     def _new_block(self, stmt: Stmt) -> str:
@@ -380,16 +495,13 @@ class _Stages:
         tiles.known.update({serial: f"{name}[j]" for serial, name in self.blocks.items() if serial not in new})
         text.add("#pragma omp simd")
         with text.block(f"for (long j = 0; j < {self.count}; j++)"):
-            for stmt in tiles._closure([*new, *(target.serial for target in stores)]):
+            for stmt in tiles.closure([*new, *(target.serial for target in stores)]):
                 if stmt.serial in tiles.saved:
                     tiles.declare(stmt, f"{tiles.names[stmt.serial]}_at[j]")
                 elif stmt.op == "load":
                     tiles.declare(stmt, tiles.element(*tiles.operand_of(stmt)))
                 elif stmt.op == "lookup":
-                    assert isinstance(stmt.arg, tuple)
-                    step = tiles.kernel.inputs[stmt.arg[0]].steps[tiles.vector]
-                    stride = f" * {tiles.names['in', stmt.arg[0]]}_{tiles.vector}" if step is None else ""
-                    tiles.declare(stmt, f"{tiles.names[stmt.serial]}_at[j{stride}]")
+                    tiles.declare(stmt, tiles.looked_up(stmt))
                 else:
                     tiles.declare(stmt, tiles.expression(stmt))
             for serial in new:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
 import torch
 
+from dynajit.codegen.text import NoSpelling
 from dynajit.lower.ir import VIEWS, Origin, Value, base_of
 from dynajit.lower.program import Program
 from dynajit.schedule.axes import Axes, Dim
@@ -17,8 +18,8 @@ from dynajit.schedule.needs import Needs
 
 @dataclass(frozen=True)
 class Size:
-    """How an axis gets its size at a launch: `dim` of input `operand`, or number `extent` of the graph, divided by the
-    axes `divide`. Else it is `hint`, the example's size.
+    """How an axis gets its size at a launch: `dim` of input `operand`, or number `extent` of the graph, or what the
+    relation `dim` says if `operand` is -2, divided by the axes `divide`. Else it is `hint`, the example's size.
     """
 
     hint: int
@@ -29,22 +30,41 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Held:
+    """What must hold of sizes at a launch: the product of `axes` times `factor` is (exact) or is at most `plus` and the
+    sum of `terms`: (input, dimension, coefficient).
+    """
+
+    axes: tuple[int, ...]
+    factor: int
+    plus: int
+    terms: tuple[tuple[int, int, int], ...]
+    exact: bool
+
+
+@dataclass(frozen=True)
 class Operand:
     """A tensor that a kernel reads or writes. dims: the axes of each of its dimensions. steps: how far one turn of each
     loop goes, in elements: 0, 1, or None for a number known at the launch. layout: dimensions by falling stride; dense:
-    without gaps. numel, strides: of the example. picked: its rows are looked up, by numbers that the kernel calculates.
+    without gaps. shape, strides: of the example. picked: dimensions in which it is not walked, but looked up by numbers
+    that the kernel calculates; units: those of them that must have stride one.
     """
 
     name: str
     serial: int
     dtype: torch.dtype
-    numel: int
+    shape: tuple[int, ...]
     dims: Dims
     strides: tuple[int, ...]
     layout: tuple[int, ...]
     dense: bool
     steps: tuple[int | None, ...] = ()
-    picked: bool = False
+    picked: tuple[int, ...] = ()
+    units: tuple[int, ...] = ()
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -80,10 +100,21 @@ class Stmt:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """The argument of a statement that looks up elements of input `operand`: its operands are, if it is guarded, where
+    there is anything to read, and then a number for each picked dimension, with what may be wrong with it (`Pick`).
+    """
+
+    operand: int
+    checks: tuple[str, ...]
+    guarded: bool
+
+
+@dataclass(frozen=True)
 class Kernel:
     """inputs: operands that are handed over, read or not. body: statements in program order. stores: (serial, output).
     scalars: names of the graph's numbers, with their types. extents: names of those that are sizes, handed over behind
-    the scalars. What must hold at a launch: pins: (axes, number) pairs; measures: (axes, position in extents).
+    the scalars. What must hold at a launch: pins: (axes, number) pairs; measures: (axes, position in extents); held.
     """
 
     name: str
@@ -97,6 +128,7 @@ class Kernel:
     pins: tuple[tuple[tuple[int, ...], int], ...]
     extents: tuple[str, ...] = ()
     measures: tuple[tuple[tuple[int, ...], int], ...] = ()
+    held: tuple[Held, ...] = ()
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -116,7 +148,7 @@ class Kernel:
             )
             for stmt in self.body
         )
-        operands = tuple((operand.dtype, operand.steps, operand.picked) for operand in self.operands)
+        operands = tuple((o.dtype, o.steps, o.picked, o.units) for o in self.operands)
         loops = tuple(loop.reduced for loop in self.loops)
         stores = tuple((number[serial], k) for serial, k in self.stores)
         return loops, operands, len(self.inputs), tuple(dtype for _, dtype in self.scalars), body, stores
@@ -124,11 +156,13 @@ class Kernel:
     @property
     def checks(self) -> bool:
         """May it find that its results do not count?"""
-        return any(stmt.op in ("checked", "lookup") for stmt in self.body)
+        return any(
+            stmt.op == "checked" or (isinstance(stmt.arg, Lookup) and any(stmt.arg.checks)) for stmt in self.body
+        )
 
     @property
     def flag(self) -> int:
-        """Where among sizes and strides it says so; then come step and number of the rows of each operand looked up."""
+        """Where among sizes and strides it says so; then come stride and size of each dimension that is looked up."""
         return len(self.loops) * (1 + len(self.operands))
 
     @property
@@ -150,8 +184,10 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
         base = base_of(load)
         given = base.arg.strides if base.op == "buffer" else strides.get(base.serial, contiguous(base.shape))
         load_of[serial] = len(inputs)
-        picked = serial in group.body and group.body[serial].op == "lookup"
-        inputs.append(replace(_operand(_name(base, origins), base, dims_of(dims), given), picked=picked))
+        operand = _operand(_name(base, origins), base, dims_of(dims), given)
+        picked = group.picks.get(serial, ())
+        units = tuple(d for d in picked if operand.strides[d] == 1 and operand.dense)
+        inputs.append(replace(operand, picked=picked, units=units))
     outputs: list[Operand] = []
     stores: list[tuple[int, int]] = []
     for serial in sorted(stored):
@@ -175,7 +211,8 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
             if size not in extents:
                 extents.append(size)
             measures.append((axes_, extents.index(size)))
-    sizes = _sizes([axes.size[axis] for axis in number], inputs, pinned, measures)
+    held = _held(group, inputs, load_of, dims_of, program, extents, measures)
+    sizes = _sizes([axes.size[axis] for axis in number], inputs, pinned, measures, held)
     reduced = {number[axis] for axis in axes.resolve(group.reduced)}
     positions = {
         leaf.serial: dims_of(group.dims[leaf.serial])[0]
@@ -208,7 +245,53 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
         pins=tuple(dict.fromkeys(pinned)),
         extents=tuple(extents),
         measures=tuple(dict.fromkeys(measures)),
+        held=held,
     )
+
+
+def _held(
+    group: Group,
+    inputs: list[Operand],
+    load_of: dict[int, int],
+    dims_of: Callable[[Dims], Dims],
+    program: Program,
+    extents: list[str],
+    measures: list[tuple[tuple[int, ...], int]],
+) -> tuple[Held, ...]:
+    """What the lookups of a group count on. Sizes that the graph's numbers say are added to the measures."""
+    found: dict[Held, None] = {}
+    for serial, value in group.body.items():
+        if value.op != "lookup":
+            continue
+        dims = dims_of(group.dims[serial])
+        for relation in value.arg.relations:
+            size = None if relation.pin is None else program.pins.get(relation.pin[0], {}).get(relation.pin[1])
+            if relation.pin is not None and size is None:
+                continue
+            axes = tuple(axis for d in relation.dims for axis in dims[d])
+            if isinstance(size, str):
+                if not axes:
+                    raise NoSpelling("places that follow from a number of the graph")
+                if size not in extents:
+                    extents.append(size)
+                measures.append((axes, extents.index(size)))
+                continue
+            terms = tuple((_operand_of(table, d, inputs), d, times) for table, d, times in relation.terms)
+            found.setdefault(Held(axes, relation.factor, relation.plus, terms, relation.exact))
+        if serial in program.pins:  # the numbers were calculated from the example's sizes
+            k = load_of[serial]
+            shape = base_of(value.srcs[0]).shape
+            for d in inputs[k].picked:
+                found.setdefault(Held((), shape[d], 0, ((k, d, 1),), True))
+    return tuple(found)
+
+
+def _operand_of(table: Value, d: int, inputs: list[Operand]) -> int:
+    """An input that is this table, by any dimension."""
+    for k, operand in enumerate(inputs):
+        if operand.serial == table.serial:
+            return k
+    raise NoSpelling(f"the size of dimension {d} of a tensor that the kernel does not read")
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -236,7 +319,7 @@ def _name(value: Value, origins: Mapping[int, Origin]) -> str:
 
 def _operand(name: str, value: Value, dims: Dims, strides: tuple[int, ...]) -> Operand:
     layout, dense = layout_of(value.shape, strides)
-    return Operand(name, value.serial, value.dtype, prod(value.shape), dims, strides, layout, dense)
+    return Operand(name, value.serial, value.dtype, value.shape, dims, strides, layout, dense)
 
 
 def _sizes(
@@ -244,8 +327,11 @@ def _sizes(
     inputs: list[Operand],
     pins: list[tuple[tuple[int, ...], int]],
     measures: list[tuple[tuple[int, ...], int]],
+    held: tuple[Held, ...],
 ) -> tuple[Size, ...]:
-    """Where each axis gets its size: a dimension or number of its own, the rest of a product, or else the example's."""
+    """Where each axis gets its size: a dimension or number of its own, the rest of a product, what a relation says, or
+    else the example's.
+    """
     found: dict[int, Size] = {}
     for k, operand in enumerate(inputs):
         for d, dim in enumerate(operand.dims):
@@ -269,10 +355,23 @@ def _sizes(
                 found[open_[0]] = replace(whole, hint=hints[open_[0]], divide=rest)
                 break
         else:
+            if (from_held := _from_relation(hints, held, found)) is not None:
+                found[from_held[0]] = from_held[1]
+                continue
             in_products = [axis for dim, _ in products for axis in dim[1:] if axis not in found]
             axis = in_products[-1] if in_products else next(a for a in range(len(hints)) if a not in found)
             found[axis] = Size(hints[axis])
     return tuple(found[axis] for axis in range(len(hints)))
+
+
+def _from_relation(hints: list[int], held: tuple[Held, ...], found: dict[int, Size]) -> tuple[int, Size] | None:
+    """An axis whose size follows from a relation, and how."""
+    for k, relation in enumerate(held):
+        open_ = [axis for axis in relation.axes if axis not in found]
+        if relation.exact and relation.factor == 1 and relation.terms and len(open_) == 1:
+            rest = tuple(axis for axis in relation.axes if axis != open_[0])
+            return open_[0], Size(hints[open_[0]], -2, k, rest)
+    return None
 
 
 def _axis_steps(operand: Operand, sizes: tuple[Size, ...]) -> dict[int, int]:
@@ -359,6 +458,14 @@ def _body(
         elif value.op == "index":
             along = tuple(loop_of[axis] for axis in positions[serial])
             made[serial] = Stmt(serial, "index", (), (), value.dtype, frozenset(along), along)
+        elif value.op == "extent":
+            table, d = value.arg
+            arg = next(
+                ((k, d) for k, other in enumerate(inputs) if other.serial == table.serial and d in other.picked), None
+            )
+            if arg is None:
+                raise NoSpelling("the size of a tensor that the kernel does not look up")
+            made[serial] = Stmt(serial, "extent", (), (), value.dtype, frozenset(), arg)
         elif value.op == "scalar":
             scalars.setdefault(value.arg, value.dtype)
             made[serial] = Stmt(serial, "scalar", (), (), value.dtype, frozenset(), list(scalars).index(value.arg))
@@ -379,7 +486,7 @@ def _body(
         if value.op == "lookup":
             steps = inputs[load_of[serial]].steps
             vary |= frozenset(i for i, step in enumerate(steps) if step != 0)
-            arg = (load_of[serial], value.arg)
+            arg = Lookup(load_of[serial], value.arg.checks, value.arg.guarded)
         if value.op == "reduce":
             vary, arg = vary - reduced, value.arg[0]
         made[serial] = Stmt(serial, value.op, args, literal, value.dtype, vary, arg, program.origins.get(serial))

@@ -70,15 +70,18 @@ def plan(gm: GraphModule, inputs: Sequence[Any], print_: Callable[[Kernel], obje
             stored = {serial for serial in group.body if serial in schedule.stored and schedule.home[serial] is group}
             for serial in stored - owned.keys() if once else ():
                 as_they_are[_node_of(program, serial)] = "its parts do not fit into one kernel"
-            kernels[group.number] = build(_kernel_name(group, program), group, schedule.axes, stored, program, need)
+            try:
+                kernels[group.number] = build(_kernel_name(group, program), group, schedule.axes, stored, program, need)
+            except NoSpelling as reason:
+                as_they_are.update(dict.fromkeys(_names(program, group), str(reason)))
+                continue
             for operand in kernels[group.number].outputs:
                 if not operand.dense and operand.serial in owned:
                     as_they_are[owned[operand.serial][0].name] = "eager leaves gaps in its result"
             try:
                 print_(kernels[group.number])
             except NoSpelling as reason:
-                names = [program.origins[serial].name for serial in group.body if serial in program.origins]
-                as_they_are.update(dict.fromkeys(names, str(reason)))
+                as_they_are.update(dict.fromkeys(_names(program, group), str(reason)))
         if len(as_they_are) == refused:
             return Plan(program, need, schedule, order(program, need, schedule), kernels)
 
@@ -127,6 +130,10 @@ def _lone(program: Program, schedule: Schedule) -> list[str]:
         if len(origins) == 1 and all(origin.plain for origin in origins):
             names.append(next(iter(origins)).name)
     return names
+
+
+def _names(program: Program, group: Group) -> list[str]:
+    return [program.origins[serial].name for serial in group.body if serial in program.origins]
 
 
 def _node_of(program: Program, serial: int) -> str:

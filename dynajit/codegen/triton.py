@@ -13,7 +13,7 @@ from math import prod
 
 import torch
 
-from dynajit.codegen.kernel import Kernel, Stmt
+from dynajit.codegen.kernel import Kernel, Lookup, Stmt
 from dynajit.codegen.names import PYTHON_RESERVED, names_of
 from dynajit.codegen.passes import Passes
 from dynajit.codegen.text import NoSpelling, Text
@@ -93,7 +93,9 @@ class _Printer:
     def print(self) -> TritonKernel:
         numbers = [self.names[stmt.serial] for stmt in self.kernel.body if stmt.op == "scalar"]
         arguments = [*self.pointers, *(f"n{i}" for i in range(len(self.kernel.loops)))]
-        arguments += [f"{self.pointers[k]}_{i}" for k, i in strides(self.kernel)] + numbers
+        arguments += [f"{self.pointers[k]}_{i}" for k, i in strides(self.kernel)]
+        picked = [(self.pointers[k], d) for k, operand in enumerate(self.kernel.inputs) for d in operand.picked]
+        arguments += [f"{pointer}_{word}{d}" for pointer, d in picked for word in ("step", "rows")] + numbers
         reduces: list[Stmt] = []
         if self.mode == "parts":
             reduces = Passes(self.kernel).reduces[0]
@@ -190,6 +192,11 @@ class _Printer:
             value = self._load(stmt)
         elif stmt.op == "index":
             value = self._position(stmt)
+        elif stmt.op == "lookup":
+            value = self._looked_up(stmt)
+        elif stmt.op == "extent":
+            assert isinstance(stmt.arg, tuple)
+            value = f"tl.cast({self.pointers[stmt.arg[0]]}_rows{stmt.arg[1]}, tl.int64)"
         elif stmt.op == "count":
             assert isinstance(stmt.arg, frozenset)
             value = f"tl.cast({_product(sorted(stmt.arg))}, {REGISTER[stmt.dtype]})"
@@ -209,6 +216,28 @@ class _Printer:
     def _load(self, stmt: Stmt) -> str:
         address, mask = self._address(int(stmt.arg))  # type: ignore[call-overload]
         value = f"tl.load({address}, mask={mask}, other=0)" if mask else f"tl.load({address})"
+        return f"{value}.to(tl.float32)" if stmt.dtype in HALVES else value
+
+    def _looked_up(self, stmt: Stmt) -> str:
+        """Elements at calculated places. A place that may be wrong is for eager: a GPU cannot say so in time."""
+        lookup = stmt.arg
+        assert isinstance(lookup, Lookup)
+        if any(lookup.checks):
+            raise NoSpelling("numbers that may be out of range")
+        pointer, picked = self.pointers[lookup.operand], self.kernel.inputs[lookup.operand].picked
+        operands = [
+            literal(arg, torch.int64) if is_literal else self.names[int(arg)]
+            for arg, is_literal in zip(stmt.args, stmt.literal, strict=True)
+        ]
+        masks = [operands.pop(0)] if lookup.guarded else []
+        address, _ = self._address(lookup.operand)
+        terms = [f"{number} * {pointer}_step{d}" for number, d in zip(operands, picked, strict=True)]
+        of_rows, of_columns = (bool(stmt.vary & set(loops)) for loops in (self.rows, self.inner))
+        masks += [name for name, has in (("row_mask", of_rows), ("col_mask", of_columns)) if has]
+        value = f"tl.load({' + '.join([address, *terms])}"
+        value += f", mask={' & '.join(masks)}, other=0)" if masks else ")"
+        if lookup.guarded and not (of_rows or of_columns):
+            raise NoSpelling("one element that may not be there")
         return f"{value}.to(tl.float32)" if stmt.dtype in HALVES else value
 
     def _store(self, serial: int, k: int) -> None:

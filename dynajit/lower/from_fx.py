@@ -79,7 +79,29 @@ VIEW_OPS = RESHAPES | {
     torch.ops.aten.transpose.int,
     torch.ops.aten.t.default,
     torch.ops.aten.expand.default,
+    *(torch.ops.aten.slice.Tensor, torch.ops.aten.select.int, torch.ops.aten.unbind.int),
+    *(torch.ops.aten.split.Tensor, torch.ops.aten.split_with_sizes.default),
 }
+# What is said of sizes here, the program says: it is not calculated from the sizes of an example.
+SAID = frozenset(
+    (
+        *(
+            operator.getitem,
+            torch.narrow,
+            torch.select,
+            torch.roll,
+            torch.nn.functional.pad,
+            "narrow",
+            "select",
+            "roll",
+        ),
+        *(torch.slice_scatter, torch.select_scatter, "slice_scatter", "select_scatter"),
+    )
+)
+# Operations whose arguments say nothing of sizes.
+SIZELESS = frozenset(
+    getattr(torch.ops.aten, name).default for name in ("cat", "stack", "flip", "tril", "triu", "embedding", "gather")
+) | {torch.ops.aten.index.Tensor, torch.ops.aten.index_select.default}
 
 
 class NotLowerable(LoweringError):
@@ -140,6 +162,7 @@ class _Reader:
         self.as_they_are, self.device, self.editable = as_they_are, device, editable
         self.fresh: dict[int, Node] = {}  # ids of tensors made here that nothing else looks at, and their nodes
         self.copied: set[Node] = set()
+        self.parts: dict[Node, int] = {}  # parts of tensors, which still share their memory, and their items
         self.items: list[Item] = []
         self.bound: dict[Node, Any] = {}  # nested values, numbers, or UNKNOWN
         self.metas: dict[Node, Any] = {}  # the same with meta tensors
@@ -231,8 +254,12 @@ class _Reader:
             self._note(node, seen)
             return
         # A part of several results is that result, not another view of it.
-        part = not seen.calls and all(isinstance(v, Value) and v.op not in VIEWS | LEAVES for v in leaves(result))
+        viewed = any(source in self.parts for source in node.all_input_nodes)
+        own = not seen.calls and all(isinstance(v, Value) and v.op not in VIEWS | LEAVES for v in leaves(result))
+        part = own and not viewed
         alias = not written and not part and all(call.op in VIEW_OPS for call in seen.calls)
+        if alias and any(isinstance(v, Value) and v.op not in VIEWS | LEAVES for v in leaves(result)):
+            self.parts[node] = len(self.items)
         self.items.append(Compute(node, result, alias))
         self.bound[node], self.metas[node] = result, seen.result
         if written:
@@ -285,7 +312,16 @@ class _Reader:
     def _meta(self, leaf: Any) -> Any:
         return self.metas[leaf] if isinstance(leaf, Node) else leaf
 
+    def _parts_as_views(self) -> None:
+        """From here on, somebody may have written to the memory that these parts are of."""
+        for node, at in self.parts.items():
+            self._bind_buffers(node, self.metas[node])
+            self.items[at] = Extern(node, self.bound[node], False, True, "a view, and later something is written")
+        self.parts.clear()
+
     def _extern(self, node: Node, result: Any, barrier: bool, why: str, again: bool = False) -> None:
+        if barrier:
+            self._parts_as_views()
         if any(isinstance(leaf, torch.Tensor) and leaf.layout is not torch.strided for leaf in leaves(result)):
             result = UNKNOWN
         known = node.meta.get("val")
@@ -333,6 +369,7 @@ class _Reader:
         written = {leaf for leaf in leaves((node.args, dict(node.kwargs))) if type(leaf) is int and leaf > 1}
         plain = len(seen.calls) == 1 and seen.calls[0].op not in SLOW
         origin = replace(_origin(node), plain=plain)
+        said = node.target in SAID or all(call.op in SIZELESS for call in seen.calls)
         for position, call in enumerate(seen.calls):
             if position not in needed:
                 continue
@@ -347,7 +384,7 @@ class _Reader:
                         raise Unsupported(f"{call.op} to {leaf.dtype}")
                     if tuple(leaf.shape) != value.shape or leaf.dtype != value.dtype:
                         raise Unsupported(f"{call.op}: lowered to {value.dtype}{value.shape}")
-                    self._name(value, origin, _way(call), written)
+                    self._name(value, origin, _way(call), written, said)
                     values[id(leaf)] = value
                     self.strides.setdefault(value.serial, leaf.stride())
         if any(not isinstance(leaf, torch.Tensor) for leaf in leaves(seen.result)):
@@ -357,8 +394,24 @@ class _Reader:
             result = self._measured(result, extents, origin)
             values[id(seen.result)] = result
             self.strides.setdefault(result.serial, seen.result.stride())
+        if node.target is operator.getitem:
+            result = self._held_whole(node, seen, result)
+            values[id(seen.result)] = result
         self.values = values
         return result
+
+    def _held_whole(self, node: Node, seen: Record, result: Any) -> Any:
+        """PyTorch makes no call for a slice that takes all there is: then there must not be more, another time."""
+        indices = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
+        slices = [i for i, index in enumerate(indices) if isinstance(index, slice) and index.stop is not None]
+        if sum(call.op is torch.ops.aten.slice.Tensor for call in seen.calls) >= len(slices):
+            return result
+        if not all(isinstance(index, slice) for index in indices) or not isinstance(result, Value):
+            raise Unsupported("a slice that takes all there is")
+        held = Value("reshape", (result,), result.shape, result.dtype, "free")
+        self.pins[held.serial] = {d: result.shape[d] for d in slices}
+        self.origins[held.serial] = _origin(node)
+        return held
 
     def _measured(self, value: Value, extents: Mapping[int, int | Node], origin: Origin) -> Value:
         """A view or a filled tensor whose sizes are compared with the graph's numbers in each call."""
@@ -373,7 +426,7 @@ class _Reader:
                 raise Unsupported("a size of one or zero that may differ")
         return made
 
-    def _name(self, value: Value, origin: Origin, way: str, written: set[int]) -> None:
+    def _name(self, value: Value, origin: Origin, way: str, written: set[int], said: bool) -> None:
         """Put the user's operation down for a value and for what a rule made below it."""
         stack = [value]
         while stack:
@@ -382,6 +435,8 @@ class _Reader:
                 self.origins[top.serial] = origin
                 if top.arg == "vec" and way != "vec":
                     self.ways[top.serial] = way
+                if top.op == "lookup" and not said:
+                    self.pins[top.serial] = {}
                 if top.op in ("reshape", "expand", "full"):
                     self.pins[top.serial] = {d: size for d, size in enumerate(top.shape) if size in written}
                 stack.extend(top.srcs)

@@ -26,7 +26,7 @@ TERNARY = frozenset(("where", "fma"))
 CHECKS = frozenset(("checked",))
 POINTWISE = UNARY | BINARY | TERNARY | {"cast", "copy"}
 VIEWS = frozenset(("permute", "expand", "reshape"))
-LEAVES = frozenset(("buffer", "scalar", "const", "full", "like", "count", "index"))
+LEAVES = frozenset(("buffer", "scalar", "const", "full", "like", "count", "index", "extent"))
 REDUCTIONS = frozenset(("sum", "total", "prod", "max", "min", "any", "all"))
 
 _SERIAL = count()
@@ -39,10 +39,9 @@ class Value:
     buffer: the `Buffer`; scalar: the name of the graph's number; const, full, like: a Python number;
     count: dimensions of its operand; permute: the order of dimensions; reduce: (kind, dimensions), which are kept;
     a mathematical function: how eager computes it (`FUNCTION_WAYS`).
-    lookup is the rows of its first operand, which is in memory, that its second one numbers; arg: may numbers be
-    negative?
-    index is the position along its one dimension. checked is its first operand; where the second does not hold, the
-    results of the kernel do not count.
+    lookup is elements of its first operand, which is in memory, at places that further operands say; arg: the `Pick`.
+    index is the position along its one dimension; extent the size of a dimension of a table: (table, dimension).
+    checked is its first operand; where the second does not hold, the results of the kernel do not count.
     serial: creation order, which is program order.
     """
 
@@ -57,6 +56,35 @@ class Value:
         srcs = ", ".join(f"%{src.serial}" for src in self.srcs)
         arg = "" if self.arg is None else f" [{self.arg}]"
         return f"%{self.serial} = {self.op}({srcs}){arg}: {str(self.dtype)[6:]}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What holds of sizes where the calculation of a place counts on it: the product of dimensions `dims` of the
+    result, times `factor`, is (exact) or is at most `plus` and the sum of the terms: (table, dimension, coefficient).
+    pin: it has to hold only if the program writes down the size of this dimension of a view: (its serial, dimension).
+    """
+
+    dims: tuple[int, ...]
+    factor: int = 1
+    plus: int = 0
+    terms: tuple[tuple[Value, int, int], ...] = ()
+    exact: bool = True
+    pin: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Pick:
+    """How the elements of a lookup are found. dims: for each dimension of the table the dimension of the result that
+    walks it; -1: none, it has one element; None: a number says where. checks: of each number, what is wrong with it:
+    "" if it cannot be, "row" if it must be one of a row, "wrap" if it may count from the end, too.
+    guarded: the operand after the table says where there is anything to read; elsewhere, zero is read.
+    """
+
+    dims: tuple[int | None, ...]
+    checks: tuple[str, ...]
+    guarded: bool = False
+    relations: tuple[Relation, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ def launcher(binary: Binary) -> Launch:
         return python_launch(binary)
     try:
         made: Launch = module.Launch(*table(binary))
-    except ValueError:  # a kernel too large for the C tables
+    except (ValueError, TypeError):  # a kernel too large for the C tables, or an extension of another version
         return python_launch(binary)
     return made
 
@@ -43,13 +43,14 @@ def table(binary: Binary) -> tuple[Any, ...]:
         kernel.pins,
         "".join("i" if dtype == torch.int64 else "f" for _, dtype in kernel.scalars) + "s" * len(kernel.extents),
         kernel.measures,
+        tuple((r.axes, r.factor, r.plus, r.terms, r.exact) for r in kernel.held),
     )
 
 
 def _row(operand: Operand) -> tuple[Any, ...]:
     steps = tuple(-1 if step is None else step for step in operand.steps)
     kind = _code(operand.dtype), operand.dtype.itemsize
-    return *kind, operand.dims, operand.layout, operand.dense, operand.strides, steps, operand.picked
+    return *kind, operand.dims, operand.layout, operand.dense, operand.strides, steps, operand.picked, operand.units
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from dynajit.caching.key import key
 from dynajit.caching.store import Store
 from dynajit.codegen.kernel import Kernel
 from dynajit.codegen.triton import PERSISTENT, TritonKernel, mode_for, print_triton, strides
-from dynajit.runtime.launch import Launch, axis_sizes, fits, loop_steps, output_strides
+from dynajit.runtime.launch import Launch, axis_sizes, fits, lookup_numbers, loop_steps, output_strides
 
 # Eager's kernels neither flush denormals nor may a multiplication and an addition be one rounding here.
 OPTIONS = {"enable_fp_fusion": False, "enable_reflect_ftz": False}
@@ -87,7 +87,7 @@ def triton_launch(
         given_steps = [row[i] for k, i in strides(kernel) if (row := steps[k]) is not None]
         printed, first, end = form(mode_for(kernel, rows, length))
         wide = any(_reach(x) >= 2**31 for x in (*given, *outputs)) or rows * length >= 2**31
-        common = (*given, *outputs, *turns, *given_steps, *numbers)
+        common = (*given, *outputs, *turns, *given_steps, *lookup_numbers(kernel, given), *numbers)
         # Triton launches on the current device and its current stream.
         with torch.cuda.device_of(given[0]):  # type: ignore[no-untyped-call]
             if printed.mode == "parts":

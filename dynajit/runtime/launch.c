@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <structmember.h>
 
-enum { MAX_RANK = 12, MAX_AXES = 24, MAX_LOOPS = 16, MAX_INPUTS = 32, MAX_OUTPUTS = 16, MAX_PINS = 32 };
+enum { MAX_RANK = 12, MAX_AXES = 24, MAX_LOOPS = 16, MAX_INPUTS = 32, MAX_OUTPUTS = 16, MAX_PINS = 32, MAX_HELD = 48, MAX_TERMS = 8,
+       MAX_PICKED = 48 };
 enum { SPARES = 2, WORTH_KEEPING = 1 << 18 }; /* buffers of an output; bytes: smaller ones come without page faults */
 enum { LET_GO = 16384 }; /* elements: below this, letting other threads run costs more than the kernel */
 
@@ -47,7 +48,9 @@ typedef struct {
 } Spare;
 
 typedef struct {
-    int rank, dtype, dense, width, picked; /* width: bytes of an element; picked: its rows are looked up */
+    int rank, dtype, dense, width; /* width: bytes of an element */
+    int picked, units;             /* how many dimensions are looked up; how many of them must have stride one */
+    int8_t pick[MAX_RANK], unit[MAX_RANK];
     int8_t layout[MAX_RANK];
     int8_t count[MAX_RANK]; /* axes of each dimension ... */
     int8_t first[MAX_RANK]; /* ... and where they start in `axes` */
@@ -68,6 +71,12 @@ typedef struct {
     int64_t number;
 } Product; /* a loop, or axes whose product must be `number`, or the extent of that number */
 
+typedef struct {
+    int count, terms, exact;
+    int8_t axes[MAX_AXES], operand[MAX_TERMS], dim[MAX_TERMS];
+    int64_t factor, plus, times[MAX_TERMS];
+} Held; /* the product of axes times `factor` is, or is at most, `plus` and the sum of sizes of inputs, each some times */
+
 typedef union {
     double f;
     int64_t i;
@@ -77,11 +86,12 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     void (*kernel)(void *const *, const int64_t *, const Number *);
-    int inputs, outputs, axes, loops, pins, measures, numbers, extents; /* the last `extents` of the numbers are sizes */
+    int inputs, outputs, axes, loops, pins, measures, held, numbers, extents; /* the last `extents` of the numbers are sizes */
     Operand operand[MAX_INPUTS + MAX_OUTPUTS];
     PyObject *dtype[MAX_OUTPUTS];
     Size size[MAX_AXES];
     Product loop[MAX_LOOPS], pin[MAX_PINS], measure[MAX_PINS];
+    Held hold[MAX_HELD];
     Spare spare[MAX_OUTPUTS][SPARES];
     int oldest[MAX_OUTPUTS]; /* which spare gives way */
     char number[MAX_INPUTS]; /* 'i', 'f' or 's' for a size */
@@ -113,6 +123,8 @@ static int fits(const Operand *operand, void *tensor, int64_t **sizes, int64_t *
     if (torch.dim(tensor, &rank) || rank != operand->rank) return 0;
     if (torch.sizes(tensor, sizes) || torch.strides(tensor, strides)) return 0;
     const int64_t *now = *strides, *was = operand->strides;
+    for (int k = 0; k < operand->units; k++)
+        if (now[operand->unit[k]] != 1) return 0;
     if (operand->dense) {
         int64_t step = 1;
         for (int k = operand->rank - 1; k >= 0; k--) {
@@ -131,28 +143,47 @@ static int fits(const Operand *operand, void *tensor, int64_t **sizes, int64_t *
     return 1;
 }
 
+static int64_t linear(const Held *held, int64_t *const *shapes) {
+    int64_t value = held->plus;
+    for (int k = 0; k < held->terms; k++) value += held->times[k] * shapes[held->operand[k]][held->dim[k]];
+    return value;
+}
+
+static int is_picked(const Operand *operand, int d) {
+    for (int k = 0; k < operand->picked; k++)
+        if (operand->pick[k] == d) return 1;
+    return 0;
+}
+
 static int axis_sizes(const Launch *self, int64_t *const *shapes, const Number *extents, int64_t *sizes) {
     for (int round = 0; round < 2; round++)
         for (int axis = 0; axis < self->axes; axis++) {
             const Size *size = &self->size[axis];
             if ((size->divisors > 0) != round) continue;
-            int64_t value = size->extent >= 0    ? extents[size->extent].i
-                            : size->operand >= 0 ? shapes[size->operand][size->dim]
-                                                 : size->hint;
+            int64_t value = size->hint;
+            if (size->operand >= 0) value = shapes[size->operand][size->dim];
+            if (size->operand == -2) value = linear(&self->hold[size->dim], shapes);
+            if (size->extent >= 0) value = extents[size->extent].i;
             for (int k = 0; k < size->divisors; k++) value /= sizes[size->divide[k]] > 1 ? sizes[size->divide[k]] : 1;
             if (value < 2) return 0; /* one and zero have meanings of their own */
             sizes[axis] = value;
         }
     for (int i = 0; i < self->inputs; i++) {
         const Operand *operand = &self->operand[i];
-        for (int d = operand->picked ? 1 : 0; d < operand->rank; d++)
-            if (product(operand->axes + operand->first[d], operand->count[d], sizes) != shapes[i][d]) return 0;
+        for (int d = 0; d < operand->rank; d++)
+            if (!is_picked(operand, d) &&
+                product(operand->axes + operand->first[d], operand->count[d], sizes) != shapes[i][d]) return 0;
     }
     for (int k = 0; k < self->pins; k++)
         if (product(self->pin[k].axes, self->pin[k].count, sizes) != self->pin[k].number) return 0;
     for (int k = 0; k < self->measures; k++) {
         const Product *measure = &self->measure[k];
         if (product(measure->axes, measure->count, sizes) != extents[measure->number].i) return 0;
+    }
+    for (int k = 0; k < self->held; k++) {
+        const Held *held = &self->hold[k];
+        const int64_t value = product(held->axes, held->count, sizes) * held->factor, known = linear(held, shapes);
+        if (held->exact ? value != known : value > known) return 0;
     }
     return 1;
 }
@@ -288,7 +319,7 @@ static PyObject *launch(PyObject *callable, PyObject *const *args, size_t nargsf
     }
     void *pointers[MAX_INPUTS + MAX_OUTPUTS];
     int64_t *shapes[MAX_INPUTS], *strides[MAX_INPUTS], sizes[MAX_AXES], made_strides[MAX_RANK];
-    int64_t z[MAX_LOOPS * (1 + MAX_INPUTS + MAX_OUTPUTS) + 1 + 2 * MAX_INPUTS];
+    int64_t z[MAX_LOOPS * (1 + MAX_INPUTS + MAX_OUTPUTS) + 1 + 2 * MAX_PICKED];
     Number numbers[MAX_INPUTS];
     for (int i = 0; i < self->inputs; i++) {
         void *tensor = plain(args[i]);
@@ -328,9 +359,9 @@ static PyObject *launch(PyObject *callable, PyObject *const *args, size_t nargsf
     *flag = 0;
     int64_t *table = flag + 1;
     for (int i = 0; i < self->inputs; i++)
-        if (self->operand[i].picked) {
-            *table++ = strides[i][0];
-            *table++ = shapes[i][0];
+        for (int k = 0; k < self->operand[i].picked; k++) {
+            *table++ = strides[i][self->operand[i].pick[k]];
+            *table++ = shapes[i][self->operand[i].pick[k]];
         }
     for (int k = 0; k < self->loops; k++) work *= z[k];
     if (work < LET_GO) {
@@ -374,12 +405,14 @@ static int parse_axes(PyObject *tuple, int8_t *axes, int *count, int limit) {
     return 0;
 }
 
-/* (dtype code, bytes of an element, dims, layout, dense, strides, steps, picked) */
+/* (dtype code, bytes of an element, dims, layout, dense, strides, steps, picked, units) */
 static int parse_operand(PyObject *row, Operand *operand) {
-    PyObject *dims, *layout, *strides, *steps;
-    if (!PyArg_ParseTuple(row, "iiO!O!pO!O!p", &operand->dtype, &operand->width, &PyTuple_Type, &dims, &PyTuple_Type, &layout,
-                          &operand->dense, &PyTuple_Type, &strides, &PyTuple_Type, &steps,
-                          &operand->picked))
+    PyObject *dims, *layout, *strides, *steps, *picked, *units;
+    if (!PyArg_ParseTuple(row, "iiO!O!pO!O!OO", &operand->dtype, &operand->width, &PyTuple_Type, &dims, &PyTuple_Type, &layout,
+                          &operand->dense, &PyTuple_Type, &strides, &PyTuple_Type, &steps, &picked, &units))
+        return -1;
+    if (parse_axes(picked, operand->pick, &operand->picked, MAX_RANK) < 0 ||
+        parse_axes(units, operand->unit, &operand->units, MAX_RANK) < 0)
         return -1;
     const Py_ssize_t rank = PyTuple_GET_SIZE(dims), loops = PyTuple_GET_SIZE(steps);
     if (rank > MAX_RANK || loops > MAX_LOOPS || PyTuple_GET_SIZE(layout) != rank || PyTuple_GET_SIZE(strides) != rank) {
@@ -417,26 +450,46 @@ static int parse_products(PyObject *rows, Product *products) {
     return 0;
 }
 
-/* Launch(address, inputs, outputs, output dtypes, sizes, loops, pins, numbers, measures) */
+/* (axes, factor, plus, terms, exact) */
+static int parse_held(PyObject *row, Held *held) {
+    PyObject *axes, *terms;
+    long long factor, plus;
+    if (!PyArg_ParseTuple(row, "OLLO!p", &axes, &factor, &plus, &PyTuple_Type, &terms, &held->exact) ||
+        parse_axes(axes, held->axes, &held->count, MAX_AXES) < 0 ||
+        check_count(PyTuple_GET_SIZE(terms), MAX_TERMS, "terms") < 0)
+        return -1;
+    held->factor = factor, held->plus = plus;
+    held->terms = (int)PyTuple_GET_SIZE(terms);
+    for (int k = 0; k < held->terms; k++) {
+        int operand, dim;
+        long long times;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(terms, k), "iiL", &operand, &dim, &times)) return -1;
+        held->operand[k] = (int8_t)operand, held->dim[k] = (int8_t)dim, held->times[k] = times;
+    }
+    return 0;
+}
+
+/* Launch(address, inputs, outputs, output dtypes, sizes, loops, pins, numbers, measures, held) */
 static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     unsigned long long address;
-    PyObject *inputs, *outputs, *dtypes, *sizes, *loops, *pins, *measures;
+    PyObject *inputs, *outputs, *dtypes, *sizes, *loops, *pins, *measures, *held;
     const char *numbers;
     Py_ssize_t count;
     if (keywords && PyDict_GET_SIZE(keywords)) {
         PyErr_SetString(PyExc_TypeError, "Launch takes no keywords");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "KO!O!O!O!O!O!s#O!", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+    if (!PyArg_ParseTuple(args, "KO!O!O!O!O!O!s#O!O!", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
                           &PyTuple_Type, &dtypes, &PyTuple_Type, &sizes, &PyTuple_Type, &loops, &PyTuple_Type, &pins,
-                          &numbers, &count, &PyTuple_Type, &measures))
+                          &numbers, &count, &PyTuple_Type, &measures, &PyTuple_Type, &held))
         return NULL;
     if (check_count(PyTuple_GET_SIZE(inputs), MAX_INPUTS, "inputs") < 0 ||
         check_count(PyTuple_GET_SIZE(outputs), MAX_OUTPUTS, "outputs") < 0 ||
         check_count(PyTuple_GET_SIZE(sizes), MAX_AXES, "axes") < 0 ||
         check_count(PyTuple_GET_SIZE(loops), MAX_LOOPS, "loops") < 0 ||
         check_count(PyTuple_GET_SIZE(pins), MAX_PINS, "pins") < 0 ||
-        check_count(PyTuple_GET_SIZE(measures), MAX_PINS, "measures") < 0 || check_count(count, MAX_INPUTS, "numbers") < 0)
+        check_count(PyTuple_GET_SIZE(measures), MAX_PINS, "measures") < 0 ||
+        check_count(PyTuple_GET_SIZE(held), MAX_HELD, "relations") < 0 || check_count(count, MAX_INPUTS, "numbers") < 0)
         return NULL;
     Launch *self = (Launch *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -448,6 +501,7 @@ static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->loops = (int)PyTuple_GET_SIZE(loops);
     self->pins = (int)PyTuple_GET_SIZE(pins);
     self->measures = (int)PyTuple_GET_SIZE(measures);
+    self->held = (int)PyTuple_GET_SIZE(held);
     self->numbers = (int)count;
     for (int k = 0; k < self->numbers; k++) {
         self->number[k] = numbers[k];
@@ -479,6 +533,11 @@ static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywor
             PyErr_SetString(PyExc_ValueError, "a measure without its number");
             goto fail;
         }
+    int picked = 0;
+    for (int i = 0; i < self->inputs; i++) picked += self->operand[i].picked;
+    if (check_count(picked, MAX_PICKED, "dimensions that are looked up") < 0) goto fail;
+    for (int k = 0; k < self->held; k++)
+        if (parse_held(PyTuple_GET_ITEM(held, k), &self->hold[k]) < 0) goto fail;
     return (PyObject *)self;
 fail:
     Py_DECREF(self);

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from dynajit.codegen.kernel import Kernel, Operand
+from dynajit.codegen.kernel import Held, Kernel, Operand
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 Launch = Callable[..., Any]  # tensors and numbers in; a tensor, a tuple of them, or None if the kernel does not fit
@@ -63,14 +63,8 @@ def python_launch(binary: Binary) -> Launch:
             steps += found
         extents = [prod(sizes[axis] for axis in loop.axes) for loop in kernel.loops]
         pointers = (ctypes.c_void_p * (tensors + len(outputs)))(*(t.data_ptr() for t in (*given, *outputs)))
-        tables = [
-            (tensor.stride(0), tensor.shape[0])
-            for operand, tensor in zip(kernel.inputs, given, strict=True)
-            if operand.picked
-        ]
-        numbers_in = (ctypes.c_long * (kernel.flag + 1 + 2 * len(tables)))(
-            *extents, *steps, 0, *(number for table in tables for number in table)
-        )
+        tables = lookup_numbers(kernel, given)
+        numbers_in = (ctypes.c_long * (kernel.flag + 1 + len(tables)))(*extents, *steps, 0, *tables)
         function(ctypes.addressof(pointers), ctypes.addressof(numbers_in), ctypes.addressof(numbers))
         if numbers_in[kernel.flag]:
             return None  # a check failed: eager says what is wrong
@@ -98,6 +92,8 @@ def fits(operand: Operand, tensor: Any, device: str) -> bool:
         return False
     shape, strides = tensor.shape, tensor.stride()
     order = operand.layout
+    if any(strides[d] != 1 for d in operand.units):
+        return False
     if operand.dense:
         step = 1
         for d in reversed(order):
@@ -126,6 +122,8 @@ def axis_sizes(kernel: Kernel, tensors: tuple[Any, ...], extents: tuple[Any, ...
                 sizes[axis] = extents[size.extent]
             elif size.operand >= 0:
                 sizes[axis] = tensors[size.operand].shape[size.dim]
+            elif size.operand == -2:
+                sizes[axis] = linear(kernel.held[size.dim], tensors)
             else:
                 sizes[axis] = size.hint
             for other in size.divide:
@@ -133,15 +131,37 @@ def axis_sizes(kernel: Kernel, tensors: tuple[Any, ...], extents: tuple[Any, ...
             if sizes[axis] < 2:  # one and zero have meanings of their own: broadcasting, empty reductions
                 return None
     for operand, tensor in zip(kernel.inputs, tensors, strict=True):
-        shape = (1, *tensor.shape[1:]) if operand.picked else tensor.shape
-        for dim, size in zip(operand.dims, shape, strict=True):
-            if prod(sizes[axis] for axis in dim) != size:
+        for d, (dim, size) in enumerate(zip(operand.dims, tensor.shape, strict=True)):
+            if d not in operand.picked and prod(sizes[axis] for axis in dim) != size:
                 return None
     if any(prod(sizes[axis] for axis in axes) != number for axes, number in kernel.pins):
         return None
     if any(prod(sizes[axis] for axis in axes) != extents[k] for axes, k in kernel.measures):
         return None
+    if not all(holds(relation, sizes, tensors) for relation in kernel.held):
+        return None
     return sizes
+
+
+def linear(relation: Held, tensors: tuple[Any, ...]) -> int:
+    """The one side of a relation: what it says of the inputs' sizes."""
+    return relation.plus + sum(times * int(tensors[k].shape[d]) for k, d, times in relation.terms)
+
+
+def holds(relation: Held, sizes: list[int], tensors: tuple[Any, ...]) -> bool:
+    product = prod(sizes[axis] for axis in relation.axes) * relation.factor
+    known = linear(relation, tensors)
+    return product == known if relation.exact else product <= known
+
+
+def lookup_numbers(kernel: Kernel, tensors: tuple[Any, ...]) -> list[int]:
+    """Stride and size of each dimension that is looked up."""
+    return [
+        number
+        for operand, tensor in zip(kernel.inputs, tensors, strict=True)
+        for d in operand.picked
+        for number in (tensor.stride(d), tensor.shape[d])
+    ]
 
 
 def loop_steps(kernel: Kernel, operand: Operand, strides: Any, sizes: list[int]) -> list[int] | None:

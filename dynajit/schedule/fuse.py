@@ -10,10 +10,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from math import prod
 
+import torch
 from torch.fx import Node
 
 from dynajit.lower.ir import LEAVES, UNARY, VIEWS, Value, base_of, walk
-from dynajit.lower.program import Extern, Program, leaves
+from dynajit.lower.program import Compute, Extern, Program, leaves
 from dynajit.schedule.axes import Axes, Dim
 from dynajit.schedule.group import Group, Misfit, Placement
 from dynajit.schedule.needs import Needs
@@ -57,6 +58,7 @@ class _Chain:
     loads: frozenset[int]
     large: frozenset[int]
     once: bool  # it holds a mathematical function of many elements, so only one value may read it
+    chooses: bool = False  # some of its elements are read from elsewhere, or not at all
 
 
 @dataclass
@@ -98,7 +100,7 @@ class _Fuser:
                 self._extern(item, position)
             elif item.node in self.needs.run:
                 self._settle(item.node.all_input_nodes)
-            else:
+            if isinstance(item, Compute):
                 for value in self.fresh[position]:
                     self._take(value)
         self._settle_values([root for root, _ in self.needs.roots.values()])
@@ -183,26 +185,38 @@ class _Fuser:
     def _chain(self, value: Value) -> _Chain | None:
         """The value as something to be computed by its readers, if it is cheap enough."""
         once = value.op in MATH and prod(value.shape) > SMALL
-        if value.op == "reduce":
+        if value.op == "reduce" or self._looks_up_computed(value):
             return None
         ops, loads, large = 1, set[int](), set[int]()
+        chooses = _chooses(value)
         for src in value.srcs:
             base = base_of(src)
             if base.serial in self.chains:
                 below = self.chains[base.serial]
                 ops, loads, large = ops + below.ops, loads | below.loads, large | below.large
-                once = once or below.once
+                once, chooses = once or below.once, chooses or below.chooses
             elif base.op == "buffer":
                 loads.add(base.serial)
                 if prod(base.shape) >= prod(value.shape):
                     large.add(base.serial)
             elif base.op not in LEAVES:
                 return None
+        if not loads and value.dtype in (torch.int64, torch.bool) and value.op not in MATH:
+            return _Chain(0, frozenset(), frozenset(), False)  # where something is: no kernel ever stores that
         if ops > INLINE_OPS or len(loads) > INLINE_LOADS:
             return None
         if once and (value.serial in self.needs.roots or len(self._readers(value)) != 1):
             return None
-        return _Chain(ops, frozenset(loads), frozenset(large), once)
+        if chooses and any(user.op == "reduce" for _, user in self.users[value.serial]):
+            return None
+        return _Chain(ops, frozenset(loads), frozenset(large), once, chooses)
+
+    def _looks_up_computed(self, value: Value) -> bool:
+        """Is it elements of something that a kernel computes? Then that is stored, and it is read after that kernel."""
+        if value.op != "lookup" or (table := base_of(value.srcs[0])).op == "buffer":
+            return False
+        self._settle_values([table])
+        return True
 
     def _readers(self, value: Value) -> set[int]:
         return {user.serial for _, user in self.users[value.serial] if user.op not in VIEWS}
@@ -232,10 +246,11 @@ class _Fuser:
         """The lowest level this value may have, and the groups it reads from."""
         level, groups = 0, {}
         stack = list(value.srcs)
+        tables = {base_of(value.srcs[0]).serial} if value.op == "lookup" else set[int]()
         while stack:
             base = base_of(stack.pop())
             group = self.home(base)
-            if base.serial in self.inline:
+            if base.serial in self.inline and not (base.serial in tables and group is not None):
                 stack.extend(base.srcs)
             elif group is not None and group.epoch == self.epoch:
                 groups[group.number] = group
@@ -353,6 +368,9 @@ class _Fuser:
         self, value: Value, placement: Placement, mine: set[int], over: set[int], domain: set[int], reduced: set[int]
     ) -> None:
         rows = domain - reduced
+        made = [value for body in (*(g.body for g in placement.groups), placement.body) for value in body.values()]
+        if (reduced or over) and any(map(_chooses, made)):
+            raise Misfit("a reduction does not wait for each element to be chosen")
         if over and reduced and over != reduced:
             raise Misfit("reductions run over different dimensions")
         if mine != domain and (not reduced or over or mine != rows):
@@ -377,6 +395,11 @@ class _Fuser:
     def _name(self, value: Value) -> str:
         origin = self.program.origins.get(value.serial)
         return f"{origin.name} ({value.op})" if origin else value.op
+
+
+def _chooses(value: Value) -> bool:
+    """Is something read in some places only?"""
+    return value.op == "lookup" and value.arg.guarded
 
 
 def values_of(tree: object) -> list[Value]:

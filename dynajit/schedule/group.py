@@ -18,7 +18,8 @@ class Misfit(Exception):
 class Group:
     """By serial: body: the values computed; dims: the axes of each dimension of a value; over: the axes of a reduction;
     views: the axes of views on the way to memory; loads: values read from memory, under the view they are read by, with
-    the axes of the base's dimensions; the table of a lookup stands under the lookup.
+    the axes of the base's dimensions; the table of a lookup stands under the lookup. picks: of each lookup, the
+    dimensions of the table's base that numbers say.
 
     domain: all loop axes, in the order of the widest value. reduced: those that reductions run over. level: kernels of
     one level do not read each other.
@@ -32,6 +33,7 @@ class Group:
     over: dict[int, Dim] = field(default_factory=dict)
     views: dict[int, Dims] = field(default_factory=dict)
     loads: dict[int, tuple[Value, Dims]] = field(default_factory=dict)
+    picks: dict[int, tuple[int, ...]] = field(default_factory=dict)
     domain: Dim = ()
     reduced: Dim = ()
 
@@ -41,6 +43,7 @@ class Group:
         self.over.update(other.over)
         self.views.update(other.views)
         self.loads.update(other.loads)
+        self.picks.update(other.picks)
 
 
 class Placement:
@@ -53,6 +56,7 @@ class Placement:
         self.loads: dict[int, tuple[Value, Dims]] = {}
         self.views: dict[int, Dims] = {}
         self.over: dict[int, Dim] = {}
+        self.picks: dict[int, tuple[int, ...]] = {}
 
     def known(self, value: Value) -> Dims | None:
         for dims in (self.dims, *(group.dims for group in self.groups)):
@@ -151,11 +155,39 @@ class Placement:
         return tuple(dim or self._stand_in(size) for dim, size in zip(made, value.shape, strict=True))
 
     def _lookup(self, value: Value) -> Dims:
-        """The dimensions of the numbers, then those of a row; which row it is, no loop says."""
-        table, numbers = value.srcs
-        row: Dims = tuple(() if size == 1 else (self.axes.new(size),) for size in table.shape[1:])
-        self.loads[value.serial] = table, ((), *row)
-        return (*self.read(numbers), *row)
+        """The dimensions of the numbers and of those of the table that are walked; the others, no loop walks."""
+        table, pick = value.srcs[0], value.arg
+        base = base_of(table)
+        if base.op != "buffer" and (base.serial in self.body or any(base.serial in g.body for g in self.groups)):
+            raise Misfit("it looks up what these loops compute")
+        chain = [table]
+        while chain[-1].op in VIEWS:
+            chain.append(chain[-1].srcs[0])
+        dims: Dims = tuple(() if size == 1 else (self.axes.new(size),) for size in base.shape)
+        start = dims
+        for step in reversed(chain[:-1]):
+            dims = self._transform(step, dims)
+            self.views[step.serial] = dims
+        numbered = [d for d, at in enumerate(pick.dims) if at is None]
+        picked = tuple(d if table is base else self._picked(start, dims[d]) for d in numbered)
+        walked: list[Dim] = [()] * len(value.shape)
+        for d, at in enumerate(pick.dims):
+            if at is not None and at >= 0:
+                walked[at] = dims[d]
+        made = self._broadcast(value, [*(self.read(src) for src in value.srcs[1:]), tuple(walked)])
+        self.picks[value.serial] = picked
+        self.loads[value.serial] = table, tuple(() if d in picked else dim for d, dim in enumerate(start))
+        return made
+
+    def _picked(self, start: Dims, dim: Dim) -> int:
+        """Which dimension of memory a dimension of the table is."""
+        if not dim:
+            raise Misfit("numbers for a dimension of one element")
+        wanted = self.axes.resolve(dim)
+        for k, other in enumerate(start):
+            if self.axes.resolve(other) == wanted:
+                return k
+        raise Misfit("numbers for a part of a dimension")
 
     def _reduce(self, value: Value) -> Dims:
         source = value.srcs[0]

@@ -44,6 +44,12 @@ def rms_norm(x: Any, r: Any, w: Any) -> Any:
     return h, h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6) * w
 
 
+def rotary(y: Any, c: Any, s: Any) -> Any:
+    q = y.view(2, 8, 3, 16).transpose(1, 2)
+    parts = q.chunk(2, -1)
+    return (torch.cat([-parts[1], parts[0]], -1) * s + q * c,)
+
+
 aten = torch.ops.aten
 
 
@@ -96,6 +102,17 @@ CASES = [
     Case("backward", backward, (t(30, 40), t(30, 40, seed=1)), exact=False),
     Case("layer_norm_backward", layer_norm_backward, LAYER_NORM, exact=False),
     Case("no_dimensions", lambda x, y: (x * y + 1,), (t(), t())),
+    Case("cat", lambda x, y: (torch.cat([x.relu(), y * 2], 1) + 1,), (t(30, 70), t(30, 33))),
+    Case("cat_rows", lambda x, y: (torch.cat([x * 2, y], 0) + 1,), (t(30, 70, dtype=BF16), t(7, 70, dtype=BF16))),
+    Case("stack", lambda x, y: (torch.stack([x + y, x - y], 1) * 2,), (t(30, 70), t(30, 70, seed=1))),
+    Case("pad", lambda x: (F.pad(x * 2, (1, 2, 0, 3), value=0.5) + 1,), (t(9, 30, 70),)),
+    Case("flip_roll", lambda x: ((x * 2).flip(0, 1) + x.roll((2, -3), (0, 1)),), (t(30, 70),)),
+    Case("triangles", lambda x: (torch.tril(x * 2, 1) + torch.triu(x, 3),), (t(30, 70),)),
+    Case("repeated", lambda x: (x.repeat(2, 3) * 2,), (t(30, 70),)),
+    Case("parts", lambda x: (x[:, 1:40] * x[:, -39:] + x[:, ::2][:, :1] + x[:, 5:6],), (t(30, 70, dtype=I64),)),
+    Case("rotary", rotary, (t(2, 8, 48), t(8, 16), t(8, 16, seed=1))),
+    Case("scattered", lambda x, y: (torch.slice_scatter(x + 1, y, 1, 3, 20) * 2,), (t(30, 70), t(30, 17))),
+    Case("sum_of_parts", lambda x: (x[:, 3:60].sum(1), x.flip(1).amax(0)), (t(30, 70),), exact=False),
     Case("batch_norm", lambda x, m, v: (F.batch_norm(x, m, v.abs()),), (t(2, 6, 50), t(6), t(6)), exact=False),
 ]
 

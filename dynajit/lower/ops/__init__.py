@@ -10,6 +10,7 @@ from dynajit.lower.ops import (
     lookup,
     loss,
     normalization,
+    placing,
     reduction,
     view,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "lookup",
     "loss",
     "normalization",
+    "placing",
     "reduction",
     "view",
 ]

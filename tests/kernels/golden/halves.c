@@ -12,8 +12,8 @@ void k0_mul_add_relu(void *const *p, const long *z, const union number *s)
   {
     long lo, hi;
     share(n, &lo, &hi);
-    for (long i = lo, m; i < hi; i += m) {
-      const long start = i % n1, row = i / n1;
+    for (long i = lo, m, start = lo % n1, row = lo / n1; i < hi; i += m, start += m) {
+      if (start == n1) start = 0, row++;
       m = n1 - start < hi - i ? n1 - start : hi - i;
       const unsigned short *const x_at = x + row * x_0 + start;
       const unsigned short *const y_at = y + start;
