@@ -121,7 +121,8 @@ class Placement:
         return dims
 
     def _loaded(self) -> set[int]:
-        return {*self.loads, *(serial for group in self.groups for serial in group.loads)}
+        """What is read from memory as it stands; the table of a lookup stands under a value that is computed here."""
+        return {serial for made in (self, *self.groups) for serial in made.loads if serial not in made.picks}
 
     def _transform(self, value: Value, dims: Dims) -> Dims:
         source = value.srcs[0]

@@ -352,3 +352,12 @@ def test_sizes_calculated_by_an_operation_itself() -> None:
         made = graph.fn(t(*shape))
         assert torch.equal(made[0], torch.diff(t(*shape)))
         assert torch.equal(made[1], t(*shape)[:, 1:9])
+
+
+def test_numbers_that_are_a_part() -> None:
+    def function(w: Any, p: Any, i: Any) -> Any:
+        h = F.embedding(i, w) + F.embedding(p[:, :7], w)
+        return F.layer_norm(h, (16,)), p[:, :7] + 1
+
+    args = t(50, 16), torch.arange(40)[None], torch.randint(0, 50, (3, 7))
+    same(function, *args, exact=False, kernels=2)
