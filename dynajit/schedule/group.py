@@ -122,7 +122,8 @@ class Placement:
 
     def _loaded(self) -> set[int]:
         """What is read from memory as it stands; the table of a lookup stands under a value that is computed here."""
-        return {serial for made in (self, *self.groups) for serial in made.loads if serial not in made.picks}
+        mine = {serial for serial in self.loads if serial not in self.picks}
+        return mine | {serial for group in self.groups for serial in group.loads if serial not in group.picks}
 
     def _transform(self, value: Value, dims: Dims) -> Dims:
         source = value.srcs[0]
