@@ -59,7 +59,8 @@ def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> fram
         if _is_importing():
             return None
     try:
-        with _COMPILING, _unhooked():
+        # Classes that handle PyTorch's functions must not hear of what the compiler asks of their tensors.
+        with _COMPILING, _unhooked(), torch._C.DisableTorchFunctionSubclass():
             return _made_meanwhile(func, args, options) or _compile(func, args, options, program, record)
     except Skip as error:
         _skip(code, record, error.reason.title, error.detail)
@@ -130,6 +131,7 @@ def _is_ambient() -> bool:
         _forward_level() >= 0
         or torch._C._len_torch_function_stack()
         or torch._C._len_torch_dispatch_stack()
+        or not torch._C._is_torch_function_enabled()
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch._C._get_tracing_state() is not None
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
+
 from dynajit import frame, marks, reasons
 from dynajit.errors import GraphBreak
-from dynajit.evaluate import construction, torch_calls
+from dynajit.evaluate import construction, overrides, torch_calls
 from dynajit.evaluate.arguments import is_process_group
 from dynajit.evaluate.preview import preview
 from dynajit.graph import autocast
@@ -54,6 +57,13 @@ def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Valu
     mark = m.mark_of(target)
     if mark is not None:
         return _run_marked(m, mark, target, fn, args, kwargs)
+    if overrides.wanted(m, [*args, *kwargs.values()]):
+        handled = _by_class(m, target, fn, args, kwargs)
+        if handled is not None:
+            return handled
+    if isinstance(target, types.MethodWrapperType) and len(args) == 1 and target.__name__ == "__get__":
+        getter: Any = target.__self__
+        return m.getattr(args[0], getter.__name__)  # a getter, as `__torch_function__` is handed it
     row = _row(target)
     if row is not None:
         return _run_row(m, row, fn, args, kwargs)
@@ -70,6 +80,25 @@ def call(m: Machine, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Valu
     return fn.call(m, args, kwargs)
 
 
+def _by_class(m: Machine, target: Any, fn: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value | None:
+    """A call with an argument whose class handles PyTorch's functions. None where that makes no difference."""
+    if overrides.asks(target):
+        return overrides.dispatch(m, target, args, kwargs)
+    row = _row(target)
+    if isinstance(fn, FunctionValue) and row is None and torch_calls.is_recorded(target):
+        return fn.call(m, args, kwargs)  # it does not ask: what it calls does
+    direct = [arg for arg in map(m.realize, args) if isinstance(arg, TensorValue) and overrides.handles(m, arg)]
+    asks_itself = row is None or target in _ASK_THEMSELVES or getattr(target, "__module__", "") == "_operator"
+    if direct and not asks_itself:
+        raise GraphBreak(reasons.TENSOR_KIND, f"{fn.describe()} of {direct[0].describe()}")
+    return None
+
+
+# Functions that look at the type, or whose row asks the class by itself.
+_ASK_THEMSELVES = frozenset({isinstance, type, getattr, hasattr, setattr, callable, len, iter, abs, float, int, bool,
+                             pow, torch.is_tensor, *overrides.OF_TENSOR})  # fmt: skip
+
+
 # Kinds whose call returns what the Python function behind it returns.
 _RETURN_AS_THEY_ARE = (FunctionValue, NestedFunction, MethodValue, ModuleValue, InstanceValue, PartialValue)
 
@@ -83,7 +112,8 @@ def _run_marked(
     if mark == marks.CONSTANT:
         values = [_real(m, arg) for arg in args]
         named = {name: _real(m, value) for name, value in kwargs.items()}
-        result = frame.with_interception_off(target, *values, **named)
+        with overrides.ENABLED():
+            result = frame.with_interception_off(target, *values, **named)
         return Constant(result) if is_plain(result) else m.wrap(result, Known(result))
     raise GraphBreak(reasons.DISABLED, fn.describe())
 

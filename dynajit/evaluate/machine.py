@@ -15,7 +15,19 @@ import torch
 from dynajit import reasons
 from dynajit.bytecode import Instr, python
 from dynajit.errors import GraphBreak, Raised, Skip
-from dynajit.evaluate import arrays, calls, chains, hooks, inlining, iteration, operators, polyfills, recording, sizes
+from dynajit.evaluate import (
+    arrays,
+    calls,
+    chains,
+    hooks,
+    inlining,
+    iteration,
+    operators,
+    overrides,
+    polyfills,
+    recording,
+    sizes,
+)
 from dynajit.evaluate.op import OPS
 from dynajit.evaluate.plan import Plan
 from dynajit.evaluate.program import program_of
@@ -441,6 +453,16 @@ class Machine:
     def record(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
         return recording.record(self, op, target, args, kwargs)
 
+    def asks_class(self, *values: Value) -> bool:
+        """Whether PyTorch would ask the class of one of these how it handles a function."""
+        return overrides.wanted(self, values)
+
+    def handled_by_class(self, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value | None:
+        """What the classes of the arguments make of a method of the first one; None if PyTorch answers."""
+        if not overrides.wanted(self, [*args, *kwargs.values()]):
+            return None
+        return overrides.dispatch(self, recording.native("call_method", name), args, kwargs)
+
     def array(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
         return arrays.array(self, op, target, args, kwargs)
 
@@ -492,6 +514,10 @@ class Machine:
             own = subclass.attribute(self, owner, name)
             if own is not None:
                 return own
+            if overrides.wanted(self, (owner,)) and not callable(getattr(torch.Tensor, name, None)):
+                handled = overrides.dispatch(self, lambda tensor: getattr(tensor, name), (owner,), {})
+                if handled is not None:
+                    return handled
         return owner.getattr(self, name)
 
     def is_true(self, value: Value) -> bool:

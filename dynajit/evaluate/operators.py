@@ -12,9 +12,11 @@ from dynajit import reasons
 from dynajit.errors import GraphBreak
 from dynajit.evaluate import sizes
 from dynajit.evaluate.arrays import is_operand
+from dynajit.evaluate.overrides import handles
 from dynajit.symbol import TEXTS, unbacked_in
 from dynajit.values.array import ArrayValue
 from dynajit.values.base import Handle, Value
+from dynajit.values.builtin import BuiltinValue
 from dynajit.values.constant import Constant, SymbolicNumber, fold, is_known, plain
 from dynajit.values.container_instance import ContainerInstance
 from dynajit.values.instance import InstanceDict, InstanceValue, raw_attr
@@ -75,6 +77,12 @@ def binary(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     plain_function, name = BINARY[symbol]
     if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
         return _with_array(m, INPLACE[symbol] if inplace else plain_function, left, right)
+    if isinstance(right, InstanceValue) and isinstance(left, TensorValue) and handles(m, right):
+        return m.record("call_function", INPLACE[symbol] if inplace else plain_function, (left, right), {})
+    if isinstance(left, InstanceValue) and isinstance(right, TensorValue) and handles(m, left):
+        own = [left.method(m, f"__{kind}{name}__") for kind in ("", "i")]
+        if own == [None, None]:
+            return m.record("call_function", plain_function, (left, right), {})
     if inplace and isinstance(left, TensorValue):
         return m.record("call_function", INPLACE[symbol], (left, right), {})
     found = _symbolic(m, plain_function, left, right)
@@ -298,6 +306,8 @@ def is_same(m: Machine, left: Value, right: Value) -> bool:
         if isinstance(value, UnknownValue) and (value.cls is None or value.cls is against.python_type()):
             value.missing("identity")
     mine, other = left.identity(), right.identity()
+    if isinstance(left, BuiltinValue) and isinstance(right, BuiltinValue):
+        return left.fn is right.fn
     if mine is not None and other is not None:
         if mine != other and left.source is not None and right.source is not None and "is" not in (mine[0], other[0]):
             m.guard(left.source, "NOT_SAME", right.source)

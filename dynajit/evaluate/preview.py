@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from dynajit.evaluate.overrides import ENABLED
+
 if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
 
@@ -19,7 +21,7 @@ def preview(m: Machine, wanted: fx.Node) -> Any:
         return fx.node.map_arg(argument, lambda node: values[node])
 
     grad_mode = torch.is_grad_enabled()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), ENABLED():
         try:
             for node in m.recorder.nodes:
                 if node.op == "placeholder":

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.evaluate import by_data, sizes
+from dynajit.evaluate import by_data, overrides, sizes
 from dynajit.evaluate.arguments import Arguments
 from dynajit.evaluate.other_call import OtherCall
 from dynajit.graph import autocast
@@ -20,7 +20,7 @@ from dynajit.graph.demands import demand
 from dynajit.guards.guard import strides_for, tensor_spec
 from dynajit.marks import marks_of
 from dynajit.reasons import Reason
-from dynajit.source import Size, Source
+from dynajit.source import Call, Size, Source
 from dynajit.symbol import UNBACKED_EXAMPLES, Number, Symbol, other_of, unbacked
 from dynajit.values import ambient, subclass
 from dynajit.values.base import Value
@@ -74,8 +74,13 @@ def graph_input(m: Machine, obj: torch.Tensor, source: Source) -> Value:
             m.guard(source, "SAME", value.source)
         return value
     dims = m.plan.symbolic_dims(source, tuple(obj.shape), marks_of(obj))
+    if subclass.is_loud(type(obj)):
+        dims = frozenset()
+        m.guard(source, "TYPE_IS", type(obj))
+        m.guard(Call(source, subclass.facts_of), "EQUALS", subclass.facts_of(obj))
     spec = tensor_spec(obj, dims)
-    m.guard(source, "TENSOR", spec)
+    if not subclass.is_loud(type(obj)):
+        m.guard(source, "TENSOR", spec)
     node = m.recorder.placeholder(source.text, m.origin())
     meta = metas.meta_like(obj)
     node.meta["val"], node.meta["device"] = meta, obj.device
@@ -135,6 +140,10 @@ _TAKE_DTYPES = frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "scala
 
 def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
     """Add `target(*args, **kwargs)` to the graph. What it returns is known from a call on meta tensors."""
+    if overrides.wanted(m, [*args, *kwargs.values()]):
+        handled = overrides.dispatch(m, native(op, target), args, kwargs)
+        if handled is not None:
+            return handled
     name = metas.name_of(target)
     converter = Arguments(m, name in SCALAR_SAFE)
     triples = [converter.as_given(arg, (name, i) in _FILLS) for i, arg in enumerate(args)]
@@ -150,7 +159,11 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     other: OtherCall | None = None
     if converter.differ:
         other = OtherCall(m, op, target, args, kwargs, converter)
-    node = m.recorder.call(op, target, real_args, real_kwargs, m.origin())
+    muted = ambient.state(m).muted and any(value.cls not in subclass.PLAIN for value in converter.tensors)
+    if muted:
+        node = m.recorder.call("call_function", _muted(op, target), real_args, real_kwargs, m.origin())
+    else:
+        node = m.recorder.call(op, target, real_args, real_kwargs, m.origin())
     before = metas.versions(converter.tensors)
     try:
         result = run_meta(m, op, target, meta_args, meta_kwargs, device)
@@ -190,6 +203,25 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     return made.value(node, result, None if other is None else other.result)
 
 
+def native(op: str, target: Any) -> Callable[..., Any]:
+    """The call that a node is."""
+    if op == "call_function":
+        return target  # type: ignore[no-any-return]
+    return lambda owner, *args, **kwargs: getattr(owner, target)(*args, **kwargs)
+
+
+def _muted(op: str, target: Any) -> Callable[..., Any]:
+    """The call as it is where PyTorch asks no class."""
+    function = native(op, target)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return function(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = target if isinstance(target, str) else getattr(target, "__name__", "call")
+    return call
+
+
 def _shows(m: Machine, tensors: Sequence[TensorValue], before: list[int] | None) -> bool:
     """Whether a write is one to memory that existed before the graph: only that cannot be done twice."""
     if m.shares_with_numpy or before is None or any(tensor.source is not None for tensor in tensors[:1]):
@@ -216,7 +248,7 @@ def _listed(m: Machine, node: Any, tensor: TensorValue) -> Value | None:
 def as_subclass(m: Machine, tensor: TensorValue, cls: Value) -> Value:
     """`tensor.as_subclass(cls)`, for classes that leave PyTorch's functions as they are."""
     cls = m.realize(cls)
-    known = isinstance(cls, ClassValue) and (cls.cls is torch.Tensor or subclass.is_quiet(cls.cls))
+    known = isinstance(cls, ClassValue) and (cls.cls is torch.Tensor or subclass.is_modelled(cls.cls))
     if not isinstance(cls, ClassValue) or not known or tensor.other is not None:
         raise GraphBreak(reasons.TENSOR_KIND, f"{tensor.describe()}.as_subclass({cls.describe()})")
     made = cls.cls
@@ -414,6 +446,8 @@ class _Result:
         for value in self.known.values():
             if value.cls.__name__ == _AWAITED and _same_memory(value.meta, result):
                 return value.cls
+        if ambient.state(self.m).muted:
+            return torch.Tensor
         return subclass.result_class(list(self.known.values()))
 
     def sequence(self, node: Any, result: Any, other: Any) -> Value:

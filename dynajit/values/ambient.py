@@ -30,7 +30,8 @@ class Ambient:
 
     nesting: whether each autocast region that was entered here is one in the graph, too. left: how many were left that
     were entered before. flags: settings that were changed, by what reads them. grad: the grad mode outside of
-    inference mode. open: contexts entered, outermost first.
+    inference mode. open: contexts entered, outermost first. muted: whether PyTorch asks no class how it handles its
+    functions.
     """
 
     autocast: Mapping[str, tuple[bool, torch.dtype]]
@@ -42,6 +43,7 @@ class Ambient:
     flags: Mapping[Any, Any] = field(default_factory=dict)
     gradients: Mapping[Any, Value] = field(default_factory=dict)
     open: tuple[TorchContext, ...] = ()
+    muted: bool = False
 
     @property
     def casts(self) -> bool:
@@ -180,7 +182,7 @@ class TorchContext(Handle):
         before, node = m.heap[self.key]
         self.leave(m, node)
         m.heap.put(self.key, None)
-        m.heap.put(KEY, replace(state(m), inference=before.inference, open=before.open))
+        m.heap.put(KEY, replace(state(m), inference=before.inference, open=before.open, muted=before.muted))
         if self.make is grad_mode.inference_mode:
             torch._C._set_grad_enabled(before.grad)
         return Constant(None)
@@ -255,6 +257,11 @@ def _inference(m: Tracer, before: Ambient, mode: bool) -> tuple[Ambient, Any]:
     return replace(before, inference=mode), node
 
 
+def _muted(m: Tracer, before: Ambient) -> tuple[Ambient, Any]:
+    """Operations on such classes carry it with them in the graph."""
+    return replace(before, muted=True), None
+
+
 def _nothing(m: Tracer, before: Ambient, *args: Any) -> tuple[Ambient, Any]:
     return before, None
 
@@ -272,12 +279,13 @@ def _record_function(m: Tracer, before: Ambient, name: str, args: str | None) ->
 
 # They switch off what no compiled frame runs under.
 SILENT: tuple[Any, ...] = (torch._C._DisableTorchDispatch, torch._C._DisableFuncTorch)
-_RETURN_NOTHING: tuple[Any, ...] = (*SILENT, grad_mode.inference_mode)
+_RETURN_NOTHING: tuple[Any, ...] = (*SILENT, torch._C.DisableTorchFunctionSubclass, grad_mode.inference_mode)
 ENTER: dict[Any, Enter] = {
     grad_mode.inference_mode: _inference,
     torch.profiler.record_function: _record_function,
     torch.device: _device,
     **dict.fromkeys(SILENT, _nothing),
+    torch._C.DisableTorchFunctionSubclass: _muted,
 }
 LEAVE: dict[Any, Any] = {
     grad_mode.inference_mode: grad_mode._exit_inference_mode,

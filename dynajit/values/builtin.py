@@ -41,12 +41,16 @@ class BuiltinValue(Value):
         return f"{owner}.{name}" if owner and owner != "builtins" else str(name)
 
     def identity(self) -> Any:
+        if isinstance(self.fn, types.MethodWrapperType):  # another object each time, and equal
+            return ("method of", id(self.fn.__self__), self.fn.__name__)
         return ("object", id(self.fn))
 
     def truth(self, m: Tracer) -> bool:
         return True
 
     def getattr(self, m: Tracer, name: str) -> Value:
+        if name == "__get__" and isinstance(self.fn, types.GetSetDescriptorType):
+            return m.wrap(self.fn.__get__, Known(self.fn.__get__))
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return m.constant(getattr(self.fn, name))
         if isinstance(self.fn, torch._ops.OpOverloadPacket) and name in _overloads(self.fn):
@@ -164,7 +168,8 @@ _CALLABLES = (
 
 @rule(30, lambda obj: isinstance(obj, _CALLABLES) or type(obj).__module__ in ("torch._ops", "torch.jit"))
 def wrap_builtin(m: Tracer, obj: Any, source: Source) -> Value:
-    m.guard(source, "IS", obj)
+    # The getter of an attribute is another object each time it is asked for.
+    m.guard(source, "EQUALS" if type(obj) is types.MethodWrapperType else "IS", obj)
     return BuiltinValue(obj, source=source)
 
 

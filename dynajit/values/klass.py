@@ -163,6 +163,10 @@ def is_data(obj: Any) -> bool:
     return obj is not MISSING and not hasattr(type(obj), "__get__")
 
 
+_AS_THEY_ARE = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+                types.GetSetDescriptorType)  # fmt: skip
+
+
 def bind_to_class(m: Tracer, owner: ClassValue, found: Any, name: str) -> Value:
     if isinstance(found, staticmethod):
         return m.wrap(found.__func__, Known(found.__func__))
@@ -172,7 +176,7 @@ def bind_to_class(m: Tracer, owner: ClassValue, found: Any, name: str) -> Value:
         return m.realize(m.wrap(found, Known(found)))
     if isinstance(found, types.FunctionType):
         return FunctionValue(found, source=Known(found))
-    if isinstance(found, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
+    if isinstance(found, _AS_THEY_ARE):
         return m.wrap(found, Known(found))
     if isinstance(found, (types.ClassMethodDescriptorType,)):
         bound = getattr(owner.cls, name)  # a new object each time

@@ -116,6 +116,8 @@ class TensorValue(Value):
 
     def setattr(self, m: Tracer, name: str, value: Value) -> None:
         value = m.realize(value)
+        if m.asks_class(self, value):
+            raise GraphBreak(reasons.TENSOR_KIND, f"setting .{name} of {self.describe()}")
         if name == "requires_grad":
             m.call_method(self, "requires_grad_", value)
         elif name == "grad" and self.source is not None and self._takes_gradient(m, value):
@@ -151,6 +153,8 @@ class TensorValue(Value):
         m.record("call_function", operator.setitem, (self, key, value), {})
 
     def length(self, m: Tracer) -> int:
+        if m.asks_class(self):
+            raise GraphBreak(reasons.TENSOR_KIND, f"the length of {self.describe()}")
         if self.meta.dim() == 0:
             m.throw(TypeError, "len() of a 0-d tensor")
         return int(m.specialise(m.size(self, 0)).value)  # type: ignore[attr-defined]
@@ -162,6 +166,9 @@ class TensorValue(Value):
         raise GraphBreak(reasons.TENSOR_DATA, f"`in` on {self.describe()}")
 
     def iterate(self, m: Tracer) -> Value:
+        handled = m.handled_by_class("__iter__", (self,), {})
+        if handled is not None:
+            return handled
         if self.meta.dim() == 0:
             m.throw(TypeError, "iteration over a 0-d tensor")
         return m.iterate(m.record("call_method", "unbind", (self, Constant(0)), {}))
@@ -194,6 +201,9 @@ def call_tensor_method(
     m: Tracer, owner: TensorValue, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """`owner.name(*args, **kwargs)`: recorded as it stands, answered from the meta tensor, or a break."""
+    handled = m.handled_by_class(name, (owner, *args), kwargs)
+    if handled is not None:
+        return handled
     if name == "numpy" and not args:
         return m.array_of(owner, kwargs)
     if name in NEEDS_DATA:

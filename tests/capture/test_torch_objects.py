@@ -154,7 +154,7 @@ def numpy_s_functions_of_numbers(x):
     return x / np.sqrt(8), x * np.float32(2), x + np.prod([2, 3]), np.pi * x, np.float64(3.0)
 
 
-@program(T(2), graphs=2, breaks="DJ-B002")
+@program(T(2))
 def tensors_of_numpy_s_numbers(x):
     return x * 2 + torch.tensor([np.float64(1.0), np.float64(2.0)])
 

@@ -101,7 +101,8 @@ def getattr_(m: Machine, owner: Value, name: Value, *default: Value) -> Value:
 @builtin(hasattr)
 def hasattr_(m: Machine, owner: Value, name: Value) -> Value:
     text = plain(m, name)
-    if isinstance(owner, TensorValue) and (hasattr(owner.meta, text) or text in _OWN_TENSOR_NAMES):
+    known = isinstance(owner, TensorValue) and (hasattr(owner.meta, text) or text in _OWN_TENSOR_NAMES)
+    if known and not m.asks_class(owner):
         return Constant(True)
     try:
         m.getattr(owner, text)

@@ -13,6 +13,7 @@ import torch.overrides
 
 from dynajit import markers, reasons
 from dynajit.errors import GraphBreak
+from dynajit.evaluate import overrides
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
 from dynajit.graph.demands import demand
@@ -21,7 +22,7 @@ from dynajit.symbol import unbacked
 from dynajit.values import ambient, context
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold, plain
-from dynajit.values.klass import lookup
+from dynajit.values.klass import ClassValue, lookup
 from dynajit.values.sequence import structure
 from dynajit.values.tensor import TensorValue
 from dynajit.values.unknown import UnknownValue
@@ -56,8 +57,23 @@ def has_torch_function_variadic(m: Machine, *values: Value) -> Value:
     return Constant(any(_overrides(m, value) for value in values))
 
 
+@builtin(overrides.OF_TENSOR[0])
+def tensor_torch_function(
+    m: Machine, cls: Value, func: Value, types: Value, args: Value | None = None, kwargs: Value | None = None
+) -> Value:
+    classes = [m.realize(item) for item in m.unpack(types)]
+    if not isinstance(cls, ClassValue) or not all(isinstance(item, ClassValue) for item in classes):
+        raise GraphBreak(reasons.TENSOR_KIND, "Tensor.__torch_function__ with these arguments")
+    if not all(issubclass(cls.cls, item.cls) for item in classes if isinstance(item, ClassValue)):
+        return Constant(NotImplemented)
+    given = () if args is None else m.unpack(args)
+    return overrides.of_tensor(m, cls, func, given, overrides.named_arguments(m, kwargs))
+
+
 def _overrides(m: Machine, value: Value) -> bool:
     """Whether its class handles functions of PyTorch (torch/csrc/utils/disable_torch_function.cpp)."""
+    if ambient.state(m).muted:
+        return False
     cls = m.realize(value).python_type()
     if not hasattr(cls, "__torch_function__") or cls in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
         return False
@@ -150,7 +166,7 @@ def record_function(m: Machine, name: Value, args: Value | None = None) -> Value
     return ambient.make_context(m, torch.profiler.record_function, plain(m, name), note)
 
 
-for _context in ambient.SILENT:
+for _context in (*ambient.SILENT, torch._C.DisableTorchFunctionSubclass):
     builtin(_context)(lambda m, make=_context: ambient.make_context(m, make))
 
 
