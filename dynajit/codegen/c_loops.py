@@ -35,7 +35,9 @@ def cost_of(kernel: Kernel) -> int:
 def print_loops(tiles: Tiles) -> None:
     """The body of a kernel's function, once its arguments have names."""
     kernel = tiles.kernel
-    if not kernel.reduced:
+    if kernel.scanned >= 0:
+        _scans(tiles)
+    elif not kernel.reduced:
         _pointwise(tiles)
     elif tiles.vector not in kernel.reduced:
         _columns(tiles)
@@ -180,6 +182,70 @@ def _hint(arg: float, is_literal: bool, tiles: Tiles) -> int:
     if len(sides) != 2:
         return 0
     return {"add": sides[0] + sides[1], "sub": sides[0] - sides[1], "mul": sides[0] * sides[1]}.get(stmt.op, 0)
+
+
+# -- in order ----------------------------------------------------------------------------------------------------
+
+START = {"sum": "0", "prod": "1", "max": "low", "min": "high", "where_max": "low", "where_min": "high"}
+_ENDS = {
+    "low": {torch.float32: "-__builtin_inff()", torch.float64: "-__builtin_inf()", None: "-__LONG_MAX__ - 1"},
+    "high": {torch.float32: "__builtin_inff()", torch.float64: "__builtin_inf()", None: "__LONG_MAX__"},
+}
+
+
+def _scans(tiles: Tiles) -> None:
+    """Along the vector loop: rows are shared among threads, each is walked from its beginning, in blocks. Across it:
+    blocks of columns are shared among threads, each is walked down.
+    """
+    text, kernel, vector, scanned = tiles.text, tiles.kernel, tiles.vector, tiles.kernel.scanned
+    outer = [i for i in range(len(kernel.loops)) if i not in (vector, scanned)]
+    targets = [Target(serial, out=k) for serial, k in kernel.stores]
+    across = vector != scanned
+    if across:
+        text.add(f"const long blocks = (n{vector} + {BLOCK - 1}) / {BLOCK}, rows = {_size(outer)} * blocks;")
+    else:
+        text.add(f"const long rows = {_size(outer)};")
+    total = _size(list(range(len(kernel.loops))))
+    text.add(f"#pragma omp parallel for schedule(static) if(rows > 1 && {total} > {_grain(kernel)})")
+    with text.block("for (long r = 0; r < rows; r++)"):
+        if across:
+            text.add(f"const long b = r % blocks * {BLOCK}, m = n{vector} - b < {BLOCK} ? n{vector} - b : {BLOCK};")
+            text.add("const long row = r / blocks;")
+        index = _unravel(tiles, outer, "row" if across else "r") if outer else {}
+        index[vector] = "b"
+        for stmt in kernel.body:
+            if stmt.op == "scan":
+                _begin(tiles, stmt, across)
+        ordered = [*outer, scanned] + [vector] * across == list(range(len(kernel.loops)))
+        if across:
+            index[scanned] = "s"
+            tiles.flat = f"((row * n{scanned} + s) * n{vector} + b)" if ordered else ""
+            with text.block(f"for (long s = 0; s < n{scanned}; s++)"):
+                tiles.tile(targets, "m", index)
+        else:
+            tiles.flat = f"(r * n{vector} + b)" if ordered else ""
+            with text.block(f"for (long b = 0, m; b < n{vector}; b += m)"):
+                text.add(f"m = n{vector} - b < {BLOCK} ? n{vector} - b : {BLOCK};")
+                tiles.tile(targets, "m", index)
+
+
+def _begin(tiles: Tiles, stmt: Stmt, across: bool) -> None:
+    """What a scan knows before the first element, for each column."""
+    text, name = tiles.text, tiles.names[stmt.serial]
+    dtype = tiles.stmts[stmt.sources[0]].dtype if stmt.sources else stmt.dtype
+    start = START[str(stmt.arg)]
+    start = _ENDS[start].get(dtype) or _ENDS[start][None] if start in _ENDS else start
+    place = str(stmt.arg).startswith("where")
+    if not across:
+        text.add(f"{REGISTER[dtype]} {name}_acc = {start};", stmt.origin)
+        if place:
+            text.add(f"long {name}_place = 0;")
+        return
+    text.add(f"{REGISTER[dtype]} {name}_acc[{BLOCK}];", stmt.origin)
+    text.add(f"for (long j = 0; j < m; j++) {name}_acc[j] = {start};")
+    if place:
+        text.add(f"long {name}_place[{BLOCK}];")
+        text.add(f"for (long j = 0; j < m; j++) {name}_place[j] = 0;")
 
 
 # -- what reductions share ---------------------------------------------------------------------------------------

@@ -27,6 +27,18 @@ FUNCTIONS = frozenset(
 )
 
 
+# What an element does to what came before, and what is then the value.
+_LATER = "if ({x} != {x} || ({acc} == {acc} && {x} "
+SCANS = {
+    "sum": ("{acc} += {x};", "{acc}"),
+    "prod": ("{acc} *= {x};", "{acc}"),
+    "max": (_LATER + ">= {acc})) {acc} = {x};", "{acc}"),
+    "min": (_LATER + "<= {acc})) {acc} = {x};", "{acc}"),
+    "where_max": (_LATER + ">= {acc})) {{ {acc} = {x}; {place} = {at}; }}", "{place}"),
+    "where_min": (_LATER + "<= {acc})) {{ {acc} = {x}; {place} = {at}; }}", "{place}"),
+}
+
+
 def _is_word(text: str) -> bool:
     return re.fullmatch(r"\w+", text) is not None
 
@@ -407,7 +419,8 @@ class _Stages:
         self.wanted: list[dict[int, None]] = [{} for _ in range(self.last + 1)]
 
     def _calls(self, stmt: Stmt) -> bool:
-        return self.tiles.is_function(stmt) and stmt.serial not in self.tiles.saved
+        goes_on = stmt.op == "scan" and self.tiles.kernel.scanned == self.tiles.vector
+        return (goes_on or self.tiles.is_function(stmt)) and stmt.serial not in self.tiles.saved
 
     def run(self) -> dict[int, str]:
         """Print the loops; returns expressions of what outlives the tile."""
@@ -471,7 +484,23 @@ class _Stages:
         self.tiles.text.add(f"{REGISTER[stmt.dtype]} {name}[{BLOCK}];")
         return name
 
+    def _go_on(self, stmt: Stmt) -> None:
+        """One element after another, from where the last block ended."""
+        tiles, name = self.tiles, self.tiles.names[stmt.serial]
+        (arg,) = stmt.args
+        x = literal(arg, stmt.dtype) if stmt.literal[0] else f"{self._memory(int(arg)) or self.blocks[int(arg)]}[j]"
+        words = {"x": x, "acc": f"{name}_acc", "place": f"{name}_place", "at": f"{tiles.index[tiles.vector]} + j"}
+        step, value = SCANS[str(stmt.arg)]
+        result = self._new_block(stmt)
+        with tiles.text.block(f"for (long j = 0; j < {self.count}; j++)", stmt.origin):
+            tiles.text.add(step.format(**words), stmt.origin)
+            tiles.text.add(f"{result}[j] = {value.format(**words)};", stmt.origin)
+        self.blocks[stmt.serial] = result
+
     def _call(self, stmt: Stmt) -> None:
+        if stmt.op == "scan":
+            self._go_on(stmt)
+            return
         tiles = self.tiles
         function, name = tiles.function(stmt), tiles.names[stmt.serial]
         operands = []
@@ -493,15 +522,22 @@ class _Stages:
         tiles, text = self.tiles, self.tiles.text
         before = dict(tiles.known)
         tiles.known.update({serial: f"{name}[j]" for serial, name in self.blocks.items() if serial not in new})
+        body = tiles.closure([*new, *(target.serial for target in stores)])
         text.add("#pragma omp simd")
         with text.block(f"for (long j = 0; j < {self.count}; j++)"):
-            for stmt in tiles.closure([*new, *(target.serial for target in stores)]):
+            for stmt in body:
                 if stmt.serial in tiles.saved:
                     tiles.declare(stmt, f"{tiles.names[stmt.serial]}_at[j]")
                 elif stmt.op == "load":
                     tiles.declare(stmt, tiles.element(*tiles.operand_of(stmt)))
                 elif stmt.op == "lookup":
                     tiles.declare(stmt, tiles.looked_up(stmt))
+                elif stmt.op == "scan":  # of the columns side by side
+                    name = tiles.names[stmt.serial]
+                    words = {"x": tiles.operands(stmt)[0], "acc": f"{name}_acc[j]", "place": f"{name}_place[j]"}
+                    step, value = SCANS[str(stmt.arg)]
+                    text.add(step.format(at=tiles.index[tiles.kernel.scanned], **words), stmt.origin)
+                    tiles.declare(stmt, value.format(**words))
                 else:
                     tiles.declare(stmt, tiles.expression(stmt))
             for serial in new:
@@ -521,6 +557,8 @@ def vector_loop(kernel: Kernel) -> int:
         for i, step in enumerate(operand.steps):
             score[i] += width if step == 1 else 0
     best = max(range(len(score)), key=lambda i: (score[i], i))
+    if kernel.scanned >= 0:
+        return best
     if not kernel.loops[best].reduced:
         best = max(range(len(score)), key=lambda i: (kernel.loops[i].hint >= 16, score[i], i))
     return best if score[best] > score[-1] or kernel.reduced else len(score) - 1

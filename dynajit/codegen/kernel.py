@@ -115,6 +115,7 @@ class Kernel:
     """inputs: operands that are handed over, read or not. body: statements in program order. stores: (serial, output).
     scalars: names of the graph's numbers, with their types. extents: names of those that are sizes, handed over behind
     the scalars. What must hold at a launch: pins: (axes, number) pairs; measures: (axes, position in extents); held.
+    scanned: the loop that has to be walked in order, one element after another.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Kernel:
     extents: tuple[str, ...] = ()
     measures: tuple[tuple[tuple[int, ...], int], ...] = ()
     held: tuple[Held, ...] = ()
+    scanned: int = -1
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -151,7 +153,7 @@ class Kernel:
         operands = tuple((o.dtype, o.steps, o.picked, o.units) for o in self.operands)
         loops = tuple(loop.reduced for loop in self.loops)
         stores = tuple((number[serial], k) for serial, k in self.stores)
-        return loops, operands, len(self.inputs), tuple(dtype for _, dtype in self.scalars), body, stores
+        return loops, self.scanned, operands, len(self.inputs), tuple(dtype for _, dtype in self.scalars), body, stores
 
     @property
     def checks(self) -> bool:
@@ -220,7 +222,8 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
         for leaf in map(base_of, value.srcs)
         if leaf.op == "index" and leaf.serial in group.dims
     }
-    counted = {axis for dim in positions.values() for axis in dim}
+    scanned = {number[axis] for scan in group.scans.values() for axis in axes.resolve(scan)}
+    counted = scanned | {axis for dim in positions.values() for axis in dim}
     # What eager sums is a tensor in memory, and the order of its additions follows that tensor's strides.
     summed = [
         _operand("", source, dims_of(group.dims[source.serial]), strides.get(source.serial, contiguous(source.shape)))
@@ -233,6 +236,9 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
     inputs = [_with_steps(operand, loops, sizes) for operand in inputs]
     outputs = [_with_steps(operand, loops, sizes) for operand in outputs]
     body, scalars = _body(group, loops, dims_of, load_of, inputs, program, positions)
+    along = [i for i, loop in enumerate(loops) if scanned & set(loop.axes)]
+    if len(along) > 1:
+        raise NoSpelling("one after another along several loops")
     return Kernel(
         name=name,
         sizes=sizes,
@@ -246,6 +252,7 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
         extents=tuple(extents),
         measures=tuple(dict.fromkeys(measures)),
         held=held,
+        scanned=along[0] if along else -1,
     )
 
 
@@ -487,6 +494,9 @@ def _body(
             steps = inputs[load_of[serial]].steps
             vary |= frozenset(i for i, step in enumerate(steps) if step != 0)
             arg = Lookup(load_of[serial], value.arg.checks, value.arg.guarded)
+        if value.op == "scan":
+            vary |= frozenset(loop_of[axis] for d in dims_of((group.scans[serial],)) for axis in d)
+            arg = value.arg[0]
         if value.op == "reduce":
             vary, arg = vary - reduced, value.arg[0]
         made[serial] = Stmt(serial, value.op, args, literal, value.dtype, vary, arg, program.origins.get(serial))

@@ -14,7 +14,7 @@ abs ceil cos cosh erf exp floor fmod log main max min pow round share sin sinh s
 
 
 # What printers hang on a name to make another: no name of ours ends like this.
-_DERIVED = re.compile(r"_(v|r|b|at|row|rows\d*|step\d*|parts|sum|few)$")
+_DERIVED = re.compile(r"_(v|r|b|at|row|rows\d*|step\d*|parts|sum|few|acc|place)$")
 
 _PYTHON = """tl triton libdevice pid row col row_mask col_mask start first last part parts range float
 XBLOCK RBLOCK WIDE True False None"""

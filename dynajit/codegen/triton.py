@@ -56,6 +56,8 @@ def print_triton(kernel: Kernel, name: str, mode: str | None = None) -> TritonKe
 
     Raises NoSpelling for what cannot be printed.
     """
+    if kernel.scanned >= 0:
+        raise NoSpelling("what follows from all elements before it: a GPU does not go in order")
     if mode is None:
         rows = prod(loop.hint for loop in kernel.loops if not loop.reduced)
         mode = mode_for(kernel, rows, prod(loop.hint for loop in kernel.loops if loop.reduced))

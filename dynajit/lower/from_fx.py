@@ -60,7 +60,8 @@ SLOW = frozenset(
         torch.ops.aten.nll_loss_forward.default,
         torch.ops.aten.nll_loss_backward.default,
         *(torch.ops.aten.argmax.default, torch.ops.aten.argmin.default),
-        *(torch.ops.aten.max.dim, torch.ops.aten.min.dim),
+        *(torch.ops.aten.max.dim, torch.ops.aten.min.dim, torch.ops.aten.tril.default, torch.ops.aten.triu.default),
+        *(getattr(torch.ops.aten, name).default for name in ("cumsum", "cumprod", "cummax", "cummin")),
     )
 )
 # Whose result has the sizes that are given, behind the tensor ...

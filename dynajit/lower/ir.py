@@ -34,11 +34,12 @@ _SERIAL = count()
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """op: one of the sets above or "reduce". arg: what the operation needs beside its operands:
+    """op: one of the sets above, "reduce" or "scan". arg: what the operation needs beside its operands:
 
     buffer: the `Buffer`; scalar: the name of the graph's number; const, full, like: a Python number;
     count: dimensions of its operand; permute: the order of dimensions; reduce: (kind, dimensions), which are kept;
     a mathematical function: how eager computes it (`FUNCTION_WAYS`).
+    scan is what comes of the elements up to each, one after another: (kind, dimension).
     lookup is elements of its first operand, which is in memory, at places that further operands say; arg: the `Pick`.
     index is the position along its one dimension; extent the size of a dimension of a table: (table, dimension).
     checked is its first operand; where the second does not hold, the results of the kernel do not count.

@@ -185,7 +185,7 @@ class _Fuser:
     def _chain(self, value: Value) -> _Chain | None:
         """The value as something to be computed by its readers, if it is cheap enough."""
         once = value.op in MATH and prod(value.shape) > SMALL
-        if value.op == "reduce" or self._looks_up_computed(value):
+        if value.op in ("reduce", "scan") or self._looks_up_computed(value):
             return None
         ops, loads, large = 1, set[int](), set[int]()
         chooses = _chooses(value)
@@ -371,6 +371,10 @@ class _Fuser:
         made = [value for body in (*(g.body for g in placement.groups), placement.body) for value in body.values()]
         if (reduced or over) and any(map(_chooses, made)):
             raise Misfit("a reduction does not wait for each element to be chosen")
+        ways = (*(group.scans for group in placement.groups), placement.scans)
+        scanned = {frozenset(self.axes.resolve(axes)) for scans in ways for axes in scans.values()}
+        if len(scanned) > 1 or (scanned and (reduced or over)):
+            raise Misfit("one runs along another dimension than the other")
         if over and reduced and over != reduced:
             raise Misfit("reductions run over different dimensions")
         if mine != domain and (not reduced or over or mine != rows):

@@ -19,7 +19,7 @@ class Group:
     """By serial: body: the values computed; dims: the axes of each dimension of a value; over: the axes of a reduction;
     views: the axes of views on the way to memory; loads: values read from memory, under the view they are read by, with
     the axes of the base's dimensions; the table of a lookup stands under the lookup. picks: of each lookup, the
-    dimensions of the table's base that numbers say.
+    dimensions of the table's base that numbers say. scans: the axes of a scan.
 
     domain: all loop axes, in the order of the widest value. reduced: those that reductions run over. level: kernels of
     one level do not read each other.
@@ -34,6 +34,7 @@ class Group:
     views: dict[int, Dims] = field(default_factory=dict)
     loads: dict[int, tuple[Value, Dims]] = field(default_factory=dict)
     picks: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    scans: dict[int, Dim] = field(default_factory=dict)
     domain: Dim = ()
     reduced: Dim = ()
 
@@ -44,6 +45,7 @@ class Group:
         self.views.update(other.views)
         self.loads.update(other.loads)
         self.picks.update(other.picks)
+        self.scans.update(other.scans)
 
 
 class Placement:
@@ -57,6 +59,7 @@ class Placement:
         self.views: dict[int, Dims] = {}
         self.over: dict[int, Dim] = {}
         self.picks: dict[int, tuple[int, ...]] = {}
+        self.scans: dict[int, Dim] = {}
 
     def known(self, value: Value) -> Dims | None:
         for dims in (self.dims, *(group.dims for group in self.groups)):
@@ -72,6 +75,8 @@ class Placement:
                 found = self._reduce(value)
             elif value.op == "lookup":
                 found = self._lookup(value)
+            elif value.op == "scan":
+                found = self._scan(value)
             else:
                 found = self._broadcast(value, [self.read(src) for src in value.srcs])
             self.dims[value.serial], self.body[value.serial] = found, value
@@ -190,6 +195,13 @@ class Placement:
             if self.axes.resolve(other) == wanted:
                 return k
         raise Misfit("numbers for a part of a dimension")
+
+    def _scan(self, value: Value) -> Dims:
+        dims = self.read(value.srcs[0])
+        _, d = value.arg
+        filled = tuple(dim or self._stand_in(value.shape[k]) if k == d else dim for k, dim in enumerate(dims))
+        self.scans[value.serial] = filled[d]
+        return filled
 
     def _reduce(self, value: Value) -> Dims:
         source = value.srcs[0]

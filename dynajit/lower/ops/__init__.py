@@ -12,6 +12,7 @@ from dynajit.lower.ops import (
     normalization,
     placing,
     reduction,
+    scan,
     view,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "normalization",
     "placing",
     "reduction",
+    "scan",
     "view",
 ]
