@@ -53,7 +53,8 @@ def on_miss(func: FunctionType, args: tuple[Any, ...], options: Options) -> fram
     if id(code) in record.full or _is_ambient() or not may_compile(func, args, options):
         return None
     if not record.explicit and program.resumed is None:
-        if is_library(code):
+        # Handlers of PyTorch's functions, where PyTorch calls them, meet another function each time.
+        if is_library(code) or code.co_name == "__torch_function__":
             frame.skip(code)
             return None
         if _is_importing():

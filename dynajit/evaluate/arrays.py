@@ -11,7 +11,7 @@ import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.evaluate import recording
+from dynajit.evaluate import overrides, recording
 from dynajit.graph import arrays
 from dynajit.graph import meta as metas
 from dynajit.source import Attr, Known, Source
@@ -225,6 +225,8 @@ def _call(
     pairs = [converter.convert(arg, data) for arg, data in zip(args, may_be_data, strict=True)]
     named = {name: converter.convert(value, name in arrays.NAMED_DATA) for name, value in kwargs.items()}
     given, given_named = [pair[1] for pair in pairs], {name: pair[1] for name, pair in named.items()}
+    if converter.tensors and overrides.wanted(m, converter.tensors):
+        raise GraphBreak(reasons.TENSOR_KIND, f"{metas.name_of(target)} of a tensor that is looked after")
     if converter.known and op == "call_function":
         result = _run_known(fn, given, given_named)
         if not isinstance(result, (np.ndarray, torch.Tensor)) and not _holds_arrays(result):

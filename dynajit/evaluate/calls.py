@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from dynajit import frame, marks, reasons
 from dynajit.errors import GraphBreak
@@ -85,6 +86,8 @@ def _by_class(m: Machine, target: Any, fn: Value, args: Sequence[Value], kwargs:
     if overrides.asks(target):
         return overrides.dispatch(m, target, args, kwargs)
     row = _row(target)
+    if ambient.state(m).modes and _may_ask_modes(target, row):
+        raise GraphBreak(reasons.USER_CONTEXT, f"{fn.describe()} in a mode of your own")
     if isinstance(fn, FunctionValue) and row is None and torch_calls.is_recorded(target):
         return fn.call(m, args, kwargs)  # it does not ask: what it calls does
     direct = [arg for arg in map(m.realize, args) if isinstance(arg, TensorValue) and overrides.handles(m, arg)]
@@ -92,6 +95,23 @@ def _by_class(m: Machine, target: Any, fn: Value, args: Sequence[Value], kwargs:
     if direct and not asks_itself:
         raise GraphBreak(reasons.TENSOR_KIND, f"{fn.describe()} of {direct[0].describe()}")
     return None
+
+
+def _may_ask_modes(target: Any, row: Any) -> bool:
+    """Whether it is something of PyTorch that the evaluator does without running its Python code."""
+    if isinstance(target, types.MethodWrapperType):
+        return False
+    home = target.__module__ if isinstance(getattr(target, "__module__", None), str) else "torch"
+    of_torch = home == "torch" or home.startswith("torch.")
+    if isinstance(target, (FunctionType, type)) and row is None and not torch_calls.is_recorded(target):
+        return of_torch and isinstance(target, type) and not issubclass(target, (torch.nn.Module, TorchFunctionMode))
+    return of_torch and target not in _ASK_THEMSELVES and target not in _MODES
+
+
+_MODES = frozenset({torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack,
+                    torch._C._len_torch_function_stack, torch._C._is_torch_function_mode_enabled,
+                    torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary,
+                    torch.overrides.has_torch_function_variadic})  # fmt: skip
 
 
 # Functions that look at the type, or whose row asks the class by itself.

@@ -461,7 +461,7 @@ class Machine:
         """What the classes of the arguments make of a method of the first one; None if PyTorch answers."""
         if not overrides.wanted(self, [*args, *kwargs.values()]):
             return None
-        return overrides.dispatch(self, recording.native("call_method", name), args, kwargs)
+        return overrides.dispatch(self, name, args, kwargs)
 
     def array(self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
         return arrays.array(self, op, target, args, kwargs)
@@ -484,6 +484,8 @@ class Machine:
         return torch.is_grad_enabled()
 
     def set_grad_mode(self, on: bool) -> None:
+        if ambient.state(self).modes:
+            raise GraphBreak(reasons.USER_CONTEXT, "the grad mode in a mode of your own")
         if torch.is_grad_enabled() != on:
             self.recorder.call("call_function", torch._C._set_grad_enabled, (on,), {}, self.origin())
             torch._C._set_grad_enabled(on)

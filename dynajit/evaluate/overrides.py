@@ -7,14 +7,15 @@ object whose `__torch_function__` tells what it was given. Whom PyTorch asks, in
 
 from __future__ import annotations
 
+import contextlib
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-from torch.overrides import get_default_nowrap_functions, handle_torch_function
+from torch.overrides import TorchFunctionMode, get_default_nowrap_functions, handle_torch_function
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
@@ -46,31 +47,43 @@ _ABSENT = object()  # kwargs that were not handed over
 class _Asked(Exception):
     """Raised by a probe: what it was asked for."""
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: Any) -> None:
+    def __init__(self, function: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs: Any) -> None:
         super().__init__()
-        self.function, self.given, self.named = function, args, kwargs
+        self.function, self.types, self.given, self.named = function, types, args, kwargs
 
 
-def _tell(function: Any, args: tuple[Any, ...], kwargs: Any) -> NoReturn:
-    raise _Asked(function, args, kwargs)
+def _tell(function: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs: Any) -> NoReturn:
+    raise _Asked(function, types, args, kwargs)
 
 
 class _TensorProbe(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = _ABSENT) -> Any:
-        _tell(func, args, kwargs)
+        _tell(func, types, args, kwargs)
 
 
 class _ObjectProbe:
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = _ABSENT) -> Any:
-        _tell(func, args, kwargs)
+        _tell(func, types, args, kwargs)
+
+
+class _ModeProbe(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = _ABSENT) -> Any:
+        _tell(func, types, args, kwargs)
 
 
 def handles(m: Machine, value: Value) -> bool:
-    """Whether PyTorch would ask the class of this object."""
+    """Whether the class of this object handles PyTorch's functions in a way of its own."""
     if isinstance(value, TensorValue):
         return value.cls not in PLAIN and is_loud(value.cls)
+    return _is_asked(value)
+
+
+def _is_asked(value: Value) -> bool:
+    """Whether PyTorch asks the class of this object, if only to hear what Tensor would do."""
+    if isinstance(value, TensorValue):
+        return value.cls not in PLAIN and not is_muted(value.cls)
     if not isinstance(value, InstanceValue) or not hasattr(value.cls, "__torch_function__"):
         return False
     return not is_muted(value.cls)
@@ -86,7 +99,9 @@ def _each(m: Machine, values: Sequence[Value]) -> Iterator[Value]:
 
 
 def wanted(m: Machine, values: Sequence[Value]) -> bool:
-    """Whether some object among these has a class that handles PyTorch's functions, and may."""
+    """Whether a mode handles PyTorch's functions here, or the class of some object among these does and may."""
+    if ambient.state(m).modes:
+        return True
     return not ambient.state(m).muted and any(handles(m, value) for value in _each(m, values))
 
 
@@ -98,12 +113,26 @@ def asks(target: Any) -> bool:
     return torch_calls.is_recorded(target) or torch_calls.is_method_descriptor(target)
 
 
+def _mirrored(classes: Iterable[type]) -> dict[type, type]:
+    """A class of probes for each of these, derived from one another as they are."""
+    made: dict[type, type] = {}
+    for cls in sorted(classes, key=lambda cls: len(cls.__mro__)):
+        above = [base for base in cls.__mro__[1:] if base in made]
+        bases = [base for base in above if not any(issubclass(other, base) for other in above if other is not base)]
+        first = _TensorProbe if issubclass(cls, torch.Tensor) else _ObjectProbe
+        made[cls] = type(cls.__name__, tuple(made[base] for base in bases) or (first,), {})
+    return made
+
+
 class _Probes:
     """Arguments for the call that is made to be told of, and the way back."""
 
-    def __init__(self, m: Machine) -> None:
+    def __init__(self, m: Machine, values: Sequence[Value]) -> None:
         self.m = m
         self.known: dict[int, tuple[Any, Value]] = {}
+        asked = [] if ambient.state(m).muted else [value for value in _each(m, values) if _is_asked(value)]
+        self.made = _mirrored(dict.fromkeys(value.python_type() for value in asked))
+        self.classes = {probe: cls for cls, probe in self.made.items()}
 
     def real(self, value: Value) -> Any:
         value = self.m.specialise(self.m.realize(value))
@@ -113,9 +142,9 @@ class _Probes:
 
     def _make(self, value: Value) -> Any:
         if isinstance(value, TensorValue):
-            return value.meta.as_subclass(_TensorProbe) if handles(self.m, value) else value.meta
-        if isinstance(value, InstanceValue) and handles(self.m, value):
-            return _ObjectProbe()
+            return self._tensor(value)
+        if isinstance(value, InstanceValue) and value.cls in self.made:
+            return self.made[value.cls]()
         if isinstance(value, (TupleValue, ListValue)):
             items = [self.real(item) for item in self.m.unpack(value)]
             return items if isinstance(value, ListValue) else value.cls(items)
@@ -124,6 +153,11 @@ class _Probes:
             return known
         demand_known(value)
         raise GraphBreak(reasons.TENSOR_KIND, f"{value.describe()} beside a class that handles PyTorch's functions")
+
+    def _tensor(self, value: TensorValue) -> torch.Tensor:
+        if value.cls is torch.nn.Parameter:
+            return torch.nn.Parameter(value.meta.detach(), value.meta.requires_grad)
+        return value.meta.as_subclass(self.made[value.cls]) if value.cls in self.made else value.meta
 
     def value(self, obj: Any) -> Value:
         """The value behind an argument that was handed over."""
@@ -139,33 +173,79 @@ class _Probes:
         return self.m.constant(obj)
 
 
-def dispatch(m: Machine, call: Callable[..., Any], args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value | None:
-    """What the classes of the arguments make of `call(*args, **kwargs)`; None if PyTorch does not ask them."""
-    probes = _Probes(m)
+def dispatch(
+    m: Machine, call: Callable[..., Any] | str, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value | None:
+    """What modes and the classes of the arguments make of `call(*args, **kwargs)`; None if PyTorch asks nobody.
+
+    call: a function, or the name of a method of the first argument.
+    """
+    probes = _Probes(m, [*args, *kwargs.values()])
     real, named = [probes.real(arg) for arg in args], {name: probes.real(value) for name, value in kwargs.items()}
-    try:
-        with ENABLED():
-            call(*real, **named)
-    except _Asked as found:
-        asked = found
-    except Exception as error:
-        raise GraphBreak(reasons.META_FAILED, f"{str(error).splitlines()[:1]}") from None
-    else:
+    modes = ambient.state(m).modes
+    instr = m.frame.instr
+    spread = instr.op == "CALL_FUNCTION_EX" and bool(instr.arg & 1)
+    asked = _asked_for(call, real, named if named or spread else None, bool(modes))
+    if asked is None:
         return None
     if not _is_direct(asked):
         raise GraphBreak(reasons.TENSOR_KIND, f"{asked.function} inside another function of PyTorch")
     function = m.realize(m.wrap(asked.function, Known(asked.function)))
-    given = TupleValue(tuple(map(probes.value, asked.given)))
-    classes = _classes(m, [*args, *kwargs.values()])
-    handed: list[Value] = [function, TupleValue(tuple(ClassValue(cls, source=Known(cls)) for cls in classes)), given]
+    classes = [probes.classes.get(cls, cls) for cls in asked.types]
+    handed: list[Value] = [
+        function,
+        TupleValue(tuple(ClassValue(cls, source=Known(cls)) for cls in classes)),
+        TupleValue(tuple(map(probes.value, asked.given))),
+    ]
     if asked.named is not _ABSENT:
         handed.append(new_dict(m, [(Constant(name), probes.value(item)) for name, item in asked.named.items()]))
     m.direct = False
+    if modes:
+        result = _by_mode(m, modes, handed)
+        if not _is_refusal(result):
+            return result
     for cls in classes:
         result = m.realize(m.call(_handler(m, cls), handed, {}))
-        if not (isinstance(result, Constant) and result.value is NotImplemented):
+        if not _is_refusal(result):
             return result
     raise GraphBreak(reasons.UNCAUGHT, f"TypeError: no implementation of {asked.function} for these classes")
+
+
+def _asked_for(
+    call: Callable[..., Any] | str, args: Sequence[Any], kwargs: Mapping[str, Any] | None, mode: bool
+) -> _Asked | None:
+    """kwargs: None where the program hands over none; after `**{}` PyTorch hands on an empty dict."""
+    try:
+        with ENABLED(), _ModeProbe() if mode else contextlib.nullcontext():
+            function = getattr(args[0], call) if isinstance(call, str) else call
+            given = args[1:] if isinstance(call, str) else args
+            function(*given) if kwargs is None else function(*given, **kwargs)
+    except _Asked as found:
+        return found
+    except Exception as error:
+        raise GraphBreak(reasons.META_FAILED, f"{str(error).splitlines()[:1]}") from None
+    return None
+
+
+def _by_mode(m: Machine, modes: tuple[Value, ...], handed: Sequence[Value]) -> Value:
+    """What the innermost mode says. While it does, those around it are asked (csrc/utils/python_arg_parser.cpp)."""
+    mode = m.realize(modes[-1])
+    method = mode.method(m, "__torch_function__") if isinstance(mode, InstanceValue) else None
+    if method is None:
+        raise GraphBreak(reasons.TENSOR_KIND, f"the mode {mode.describe()}")
+    set_modes(m, modes[:-1])
+    try:
+        return m.realize(m.call(method, [mode, *handed], {}))
+    finally:
+        set_modes(m, modes)
+
+
+def set_modes(m: Machine, modes: tuple[Value, ...]) -> None:
+    m.heap.put(ambient.KEY, replace(ambient.state(m), modes=modes))
+
+
+def _is_refusal(result: Value) -> bool:
+    return isinstance(result, Constant) and result.value is NotImplemented
 
 
 def _is_direct(asked: _Asked) -> bool:
@@ -176,18 +256,6 @@ def _is_direct(asked: _Asked) -> bool:
         entry = entry.tb_next
     inside = [code for code in names if not code.co_filename.startswith(_OWN)]
     return not inside or (len(inside) == 2 and inside[1] is handle_torch_function.__code__)
-
-
-def _classes(m: Machine, args: Sequence[Value]) -> list[type]:
-    """The classes that are asked: in the order of the arguments, but derived ones before their bases."""
-    found: list[type] = []
-    for value in _each(m, args):
-        cls = value.python_type()
-        if not handles(m, value) or cls in found:
-            continue
-        place = next((i for i, other in enumerate(found) if issubclass(cls, other)), len(found))
-        found.insert(place, cls)
-    return found
 
 
 def _handler(m: Machine, cls: type) -> Value:

@@ -141,7 +141,7 @@ _TAKE_DTYPES = frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "scala
 def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
     """Add `target(*args, **kwargs)` to the graph. What it returns is known from a call on meta tensors."""
     if overrides.wanted(m, [*args, *kwargs.values()]):
-        handled = overrides.dispatch(m, native(op, target), args, kwargs)
+        handled = overrides.dispatch(m, target, args, kwargs)
         if handled is not None:
             return handled
     name = metas.name_of(target)
@@ -191,6 +191,8 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     writes = metas.writes_to(target) or metas.versions(converter.tensors) != before
     writes = writes or (before is None and name not in metas.RETURN_THEMSELVES)
     node.meta["writes"] = writes and target != "requires_grad_" and _shows(m, converter.tensors, before)
+    if node.meta["writes"] and _overlap(converter.tensors) and errors_show(m):
+        raise GraphBreak(reasons.WRITE_AND_ERROR, name)
     risky = may_fail(target, converter.tensors, args) or (other is not None and other.may_fail)
     keep_errors_apart(m, node, node.meta["writes"], risky)
     if other is not None:
@@ -203,23 +205,23 @@ def record(m: Machine, op: str, target: Any, args: Sequence[Any], kwargs: Mappin
     return made.value(node, result, None if other is None else other.result)
 
 
-def native(op: str, target: Any) -> Callable[..., Any]:
-    """The call that a node is."""
-    if op == "call_function":
-        return target  # type: ignore[no-any-return]
-    return lambda owner, *args, **kwargs: getattr(owner, target)(*args, **kwargs)
-
-
 def _muted(op: str, target: Any) -> Callable[..., Any]:
     """The call as it is where PyTorch asks no class."""
-    function = native(op, target)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
-            return function(*args, **kwargs)
+            return target(*args, **kwargs) if op == "call_function" else getattr(args[0], target)(*args[1:], **kwargs)
 
     call.__name__ = call.__qualname__ = target if isinstance(target, str) else getattr(target, "__name__", "call")
     return call
+
+
+def _overlap(tensors: Sequence[TensorValue]) -> bool:
+    """Whether the first shares memory with another one, but not all of it in the same way: to write to it may raise."""
+    places = [
+        (t.meta.untyped_storage()._cdata, t.meta.storage_offset(), t.meta.shape, t.meta.stride()) for t in tensors
+    ]
+    return any(place[0] == places[0][0] and place != places[0] for place in places[1:])
 
 
 def _shows(m: Machine, tensors: Sequence[TensorValue], before: list[int] | None) -> bool:

@@ -59,6 +59,9 @@ def draft(function: FunctionType, program: Program, trace: Trace) -> Draft:
     emit.placeholders = dict(zip(trace.placeholders, trace.inputs, strict=True))
     for context in trace.heap[AMBIENT].open:
         context.reenter(emit)
+    for mode in trace.heap[AMBIENT].modes:
+        emit.call(torch._C._push_on_torch_function_stack, mode)
+        emit.instruction("POP_TOP")
     replay(trace, emit)
     if isinstance(end, Returned):
         emit.load(end.value)

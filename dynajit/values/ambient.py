@@ -31,7 +31,7 @@ class Ambient:
     nesting: whether each autocast region that was entered here is one in the graph, too. left: how many were left that
     were entered before. flags: settings that were changed, by what reads them. grad: the grad mode outside of
     inference mode. open: contexts entered, outermost first. muted: whether PyTorch asks no class how it handles its
-    functions.
+    functions. modes: the modes that are asked instead, innermost last.
     """
 
     autocast: Mapping[str, tuple[bool, torch.dtype]]
@@ -44,6 +44,7 @@ class Ambient:
     gradients: Mapping[Any, Value] = field(default_factory=dict)
     open: tuple[TorchContext, ...] = ()
     muted: bool = False
+    modes: tuple[Value, ...] = ()
 
     @property
     def casts(self) -> bool:
@@ -169,6 +170,8 @@ class TorchContext(Handle):
     def enter(self, m: Tracer) -> Value:
         if m.heap[self.key] is not None:
             self.missing("entering again")
+        if state(m).modes:
+            self.missing("entering in a mode of your own")
         before = state(m)
         before = replace(before, grad=m.grad_mode)
         after, node = ENTER[self.make](m, before, *self.args)
@@ -179,6 +182,8 @@ class TorchContext(Handle):
     def exit(self, m: Tracer) -> Value:
         if m.heap[self.key] is None or state(m).open[-1:] != (self,):
             self.missing("leaving in another order")
+        if state(m).modes:
+            self.missing("leaving in a mode of your own")
         before, node = m.heap[self.key]
         self.leave(m, node)
         m.heap.put(self.key, None)

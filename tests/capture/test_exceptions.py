@@ -169,3 +169,10 @@ def an_error_passes_a_finally_with_a_break(x, xs):
             print("p", i)
             x = x + 1
     return x, y
+
+
+@program(T(3, 3), [], **{"graphs": None, "breaks": None})
+def a_write_to_memory_that_it_reads(x, log):
+    log.append("before")
+    x.add_(x[:1])
+    log.append("after")

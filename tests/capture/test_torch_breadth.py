@@ -206,7 +206,7 @@ def an_object_that_answers_for_functions(x):
     return torch.add(x, Duck()), torch.sum(Duck())
 
 
-@program(T(4), graphs=2, breaks="DJ-B002")
+@program(T(4))
 def a_mode_that_changes_functions(x):
     y = x * 2
     with Reversed():

@@ -6,6 +6,7 @@ import functools
 import torch
 import torch.nn.functional as F
 from programs import T, program
+from torch.overrides import TorchFunctionMode
 
 import dynajit
 
@@ -340,4 +341,148 @@ def test_where_pytorch_asks_no_class():
         with torch._C.DisableTorchFunctionSubclass():
             assert torch.equal(compiled(x), fn(x))
             assert type(compiled(x)) is torch.Tensor
+    dynajit.reset()
+
+
+class Quiet(torch.Tensor):
+    pass
+
+
+class Above(Quiet):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+@program(make=lambda: (T(3).as_subclass(Above), T(3, seed=1).as_subclass(Quiet)))
+def beside_a_quiet_base(x, y):
+    return x + y, y + x, y * 2, torch.stack([y, x])
+
+
+@program(make=lambda: (T(3).as_subclass(Plus), T(3, seed=1).as_subclass(Quiet)), **ANY)
+def beside_a_quiet_stranger(x, y):
+    try:
+        return x + y
+    except TypeError as error:
+        return str(error)[:40]
+
+
+# ---- modes ----
+class Swapped(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return (torch.sub if func is torch.add else func)(*args, **(kwargs or {}))
+
+
+class Logged(TorchFunctionMode):
+    def __init__(self, log):
+        super().__init__()
+        self.log = log
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.log.append((getattr(func, "__name__", "?"), len(types), len(args), sorted(kwargs or {})))
+        return func(*args, **(kwargs or {}))
+
+
+class Doubled(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        return result * 2 if isinstance(result, torch.Tensor) else result
+
+
+@program(T(4))
+def a_mode_that_changes_a_function(x):
+    y = torch.add(x, 1)
+    with Swapped():
+        z = torch.add(x, 1) + x
+    return y, z, torch.add(z, 1)
+
+
+@program(T(4, 2), [])
+def a_mode_that_logs(x, log):
+    with Logged(log):
+        y = torch.ones(2) + x
+        z = F.relu(y.t() @ y) * x.shape[1]
+        z[0] = 1
+        w = z.sum(0, keepdim=True).split(1, dim=1)
+    return w, z, log
+
+
+@program(T(4), [])
+def modes_in_modes(x, log):
+    with Logged(log), Doubled(), Swapped():
+        y = torch.add(x, 1)
+        with Logged(log):
+            z = y.exp()
+    return y, z, log, x + 1
+
+
+@program(make=lambda: (T(4).as_subclass(Plus), []))
+def a_mode_and_a_class(x, log):
+    with Logged(log):
+        y = x.sum() + 1
+    return y, log
+
+
+@program(T(4), **ANY)
+def a_break_in_a_mode(x):
+    with Doubled():
+        y = x + 1
+        print("inside", torch._C._len_torch_function_stack())
+        z = y + 1
+    return y, z, x + 1
+
+
+@program(T(4), **ANY)
+def an_error_in_a_mode(x):
+    try:
+        with Doubled():
+            y = x + 1
+            raise ValueError("no")
+    except ValueError as error:
+        return str(error), y, x + 1
+
+
+@program(T(4), [], **ANY)
+def what_else_a_mode_is_asked(x, log):
+    with Logged(log):
+        torch.device("cpu")
+        with torch.no_grad():
+            y = x * 2
+        torch.is_grad_enabled()
+        n = len(x), [v * 2 for v in x], torch.nn.Parameter(x).shape, x.requires_grad
+        with torch.autocast("cpu"):
+            z = x @ x
+        w = torch.tensor([1.0]), torch.zeros_like(x), x.numpy(), torch.promote_types(torch.float32, torch.int64)
+    return y, n, z, w, log
+
+
+@program(T(3, 2), [])
+def a_module_in_a_mode(x, log):
+    with Logged(log):
+        y = MODEL(x)
+    return y, log
+
+
+@program(T(3), **ANY)
+def a_mode_that_outlives_its_frame(x):
+    def inner():
+        mode = Doubled()
+        mode.__enter__()
+        return x + 1
+
+    y = inner()
+    z = y + 1
+    torch.overrides._pop_mode()
+    return y, z
+
+
+def test_a_mode_outside():
+    def fn(x):
+        return torch.add(x, 1) * 2
+
+    compiled = dynajit.compile(fn, backend="eager")
+    for _ in range(2):
+        assert torch.equal(compiled(T(3)), fn(T(3)))
+        with Swapped():
+            assert torch.equal(compiled(T(3)), fn(T(3)))
     dynajit.reset()

@@ -22,6 +22,7 @@ from dynajit.symbol import unbacked
 from dynajit.values import ambient, context
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, SymbolicNumber, fold, plain
+from dynajit.values.instance import InstanceValue
 from dynajit.values.klass import ClassValue, lookup
 from dynajit.values.sequence import structure
 from dynajit.values.tensor import TensorValue
@@ -41,7 +42,6 @@ _answer(
     torch.compiler.is_exporting,
     torch.onnx.is_in_onnx_export,
     torch.fx._symbolic_trace.is_fx_tracing,
-    torch._C._is_torch_function_mode_enabled,
     torch._C._are_functorch_transforms_active,
 )
 _answer(None, torch._C._get_tracing_state, torch._C._log_api_usage_once)
@@ -70,8 +70,38 @@ def tensor_torch_function(
     return overrides.of_tensor(m, cls, func, given, overrides.named_arguments(m, kwargs))
 
 
+@builtin(torch._C._is_torch_function_mode_enabled)
+def is_mode_enabled(m: Machine) -> Value:
+    return Constant(bool(ambient.state(m).modes))
+
+
+@builtin(torch._C._len_torch_function_stack)
+def count_modes(m: Machine) -> Value:
+    return Constant(len(ambient.state(m).modes))
+
+
+@builtin(torch._C._push_on_torch_function_stack)
+def push_mode(m: Machine, mode: Value) -> Value:
+    """While it is pushed only what the evaluator is sure of is captured; see `calls`."""
+    if not isinstance(mode, InstanceValue) or ambient.state(m).muted:
+        raise GraphBreak(reasons.USER_CONTEXT, mode.describe())
+    overrides.set_modes(m, (*ambient.state(m).modes, mode))
+    return Constant(None)
+
+
+@builtin(torch._C._pop_torch_function_stack)
+def pop_mode(m: Machine) -> Value:
+    modes = ambient.state(m).modes
+    if not modes:
+        raise GraphBreak(reasons.USER_CONTEXT, "a mode that was entered before")
+    overrides.set_modes(m, modes[:-1])
+    return modes[-1]
+
+
 def _overrides(m: Machine, value: Value) -> bool:
     """Whether its class handles functions of PyTorch (torch/csrc/utils/disable_torch_function.cpp)."""
+    if ambient.state(m).modes:
+        return True
     if ambient.state(m).muted:
         return False
     cls = m.realize(value).python_type()
