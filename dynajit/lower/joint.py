@@ -410,6 +410,9 @@ def _with_sizes(made: Joint, other: Joint, roots: Sequence[Root]) -> Joint:
     writer = _Writer(made.graph, sizes, [(root.example, root.other) for root in roots], twin)
     for size, root in zip(sizes, roots, strict=True):
         size.meta["val"] = root.example
+    for node in mine:
+        if "val" in twin[node].meta:
+            node.meta["other"] = twin[node].meta["val"]
     with made.graph.inserting_before(next(node for node in mine if node.op != "placeholder")):
         for node in mine:
             if node.op != "placeholder":

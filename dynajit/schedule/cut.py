@@ -17,6 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from dynajit.lower.from_fx import HIDDEN_WRITES
 from dynajit.lower.joint import Joint
+from dynajit.lower.tidy import tidy
 
 aten: Any = torch.ops.aten
 INFINITE = 1 << 60
@@ -258,6 +259,7 @@ def _module(
         if node in needed and node not in given:
             env[node] = graph.node_copy(node, lambda source: env[source])
     graph.output(tuple(env[node] for node in outputs))
+    tidy(graph)
     return GraphModule(torch.nn.Module(), graph)
 
 
