@@ -79,6 +79,7 @@ class Trained:
 
     def __post_init__(self) -> None:
         recipe, halves = self.recipe, self.halves
+        self.only_tensors = all(isinstance(x, _Example) for x in self.examples)
         forward, results = self.forward.fn, halves.results
         plain = [k for k in range(results) if k not in recipe.differentiable]
 
@@ -102,8 +103,8 @@ class Trained:
         self.apply: Callable[..., tuple[Any, ...]] = Step.apply
 
     def call(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        tensors = tensors_of(inputs)
-        numbers = [x for x in inputs if not isinstance(x, torch.Tensor)]
+        tensors = inputs if self.only_tensors else tensors_of(inputs)
+        numbers = [] if self.only_tensors else [x for x in inputs if not isinstance(x, torch.Tensor)]
         sizes = [inputs[r.position] if r.dim is None else inputs[r.position].shape[r.dim] for r in self.roots]
         return self.recipe.results(self.apply(numbers, sizes, *tensors), tensors)
 
@@ -206,15 +207,20 @@ def _example_of(x: torch.Tensor) -> _Example:
     return _Example(tuple(x.shape), x.stride(), x.dtype, x.device, x.requires_grad)
 
 
-Others = Sequence[Any]  # for each input of a graph: its sizes in the other call by dimension, its value there, or None
+# For each input of a graph: its sizes in the other call by dimension, its value there, FIXED if it is of one kind in
+# every call, because the guards see to that, or else None.
+Others = Sequence[Any]
+FIXED = object()
 
 
 def others_of(gm: GraphModule) -> Others:
     """What the capture says of the graph's inputs: which sizes and whole numbers differ from call to call."""
-    found = []
+    found: list[Any] = []
     for node in gm.graph.find_nodes(op="placeholder"):
-        other = node.meta.get("other")
-        found.append(node.meta.get("sizes") or (other if type(other) is int else None))
+        other, value = node.meta.get("other"), node.meta.get("val")
+        # Guards do not look at the strides of dimensions of size 1.
+        fixed = isinstance(value, torch.Tensor) and not {0, 1} & {*value.shape}
+        found.append(node.meta.get("sizes") or (other if type(other) is int else FIXED if fixed else None))
     return found
 
 
@@ -236,13 +242,13 @@ def _comes_in_any_size(x: torch.Tensor, other: dict[int, int]) -> bool:
 
 def kind_of(inputs: Sequence[Any], others: Others) -> tuple[Any, ...]:
     """All that a form depends on: of a number, all of it, unless it may differ."""
-    return tuple(_kind(x, other) for x, other in zip(inputs, others, strict=True))
+    return tuple([_kind(x, other) for x, other in zip(inputs, others, strict=True) if other is not FIXED])
 
 
 def _kind(x: Any, other: Any) -> Any:
     if not isinstance(x, torch.Tensor):
         return int if type(x) is int and type(other) is int and x > 1 and other > 1 else x
-    if other is None or not _comes_in_any_size(x, other):
+    if not isinstance(other, dict) or not _comes_in_any_size(x, other):
         return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
     shape = tuple(None if d in other else size for d, size in enumerate(x.shape))
     order = None if x.is_contiguous() else layout_of(x.shape, x.stride())
@@ -302,7 +308,8 @@ class TrainedForms:
 
     def __init__(self, first: Trained, inputs: Sequence[Any]) -> None:
         self.first, self.whole = first, first.whole
-        self.others = others_of(first.gm) if first.roots else [None] * len(inputs)
+        others = others_of(first.gm)
+        self.others = others if first.roots else [FIXED if other is FIXED else None for other in others]
         self.kind, self.current = kind_of(inputs, self.others), first
         self.forms: dict[Any, Trained | None] = {self.kind: first}
 
@@ -322,7 +329,8 @@ class TrainedForms:
             if len(self.forms) >= LIMIT or not any(x.requires_grad for x in tensors_of(inputs)):
                 return None
             try:
-                self.forms[kind] = trained_in_any_size(self.first.gm, inputs, self.whole, self.first.compile)
+                roots = roots_of(inputs, self.others)
+                self.forms[kind] = trained(self.first.gm, inputs, self.whole, self.first.compile, roots)
             except NotLowerable:
                 self.forms[kind] = None
         return self.forms[kind]

@@ -2,13 +2,13 @@
 
 Autograd's calls are those of its C++ code, where a view costs next to nothing; made from Python, each costs a
 microsecond. So views of views become one, equal calls become one, and a product with the views around it becomes the
-call that eager made it from, where that call makes the same aten calls again.
+`linear` that eager made it from, where that makes the same aten calls again.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -41,8 +41,6 @@ def tidy(graph: Graph) -> None:
     for node in list(graph.nodes):
         if node.target is aten.addmm.default:
             _linear(node)
-        elif node.target is aten.mm.default:
-            _matmul(node)
     for node in reversed(list(graph.nodes)):
         if node.op == "call_function" and not node.users and not _draws(node):
             graph.erase_node(node)
@@ -112,9 +110,9 @@ def _key(tree: Any) -> Iterator[Any]:
 def _view_of_view(node: Node) -> None:
     """Memory that can be walked in two steps can be walked in one."""
     source = node.args[0]
-    while isinstance(source, Node) and source.target in RESHAPES and source.op == "call_function":
+    while isinstance(source, Node) and source.target in RESHAPES:
         source = source.args[0]
-    node.replace_input_with(node.args[0], source) if source is not node.args[0] else None  # type: ignore[arg-type]
+    node.args = (source, *node.args[1:])
 
 
 def _linear(node: Node) -> None:
@@ -122,39 +120,24 @@ def _linear(node: Node) -> None:
     bias, x, turned = node.args[:3]
     if node.kwargs or not isinstance(turned, Node) or turned.target is not aten.t.default:
         return
-    _replace(node, F.linear, x, lambda source: (source, turned.args[0], bias))
-
-
-def _matmul(node: Node) -> None:
-    """`mm(x.view(n, k), y).view(..., m)` is what eager makes of `matmul(x, y)`."""
-    x, y = node.args
-    _replace(node, torch.matmul, x, lambda source: (source, y))
-
-
-def _replace(node: Node, function: Any, x: Any, arguments: Callable[[Node], tuple[Any, ...]]) -> None:
-    """Put `function` in the place of a product and the views around it, where it makes these very calls."""
-    source = x.args[0] if x.target in RESHAPES else x
+    source = x.args[0] if x.target in RESHAPES else x  # type: ignore[union-attr]
     users = list(node.users)
-    views = source is not x and bool(users) and all(user.target in RESHAPES for user in users)
-    if not views:
+    if source is x or not users or any(user.target not in RESHAPES for user in users):
         source, users = x, [node]
-    args = arguments(source)
-    if source is x and function is torch.matmul:
+    args = source, turned.args[0], bias
+    if any(w in node.meta and not _same_calls(node, user, args, w) for w in ("val", "other") for user in users):
         return
-    for world in ("val", "other"):
-        if world in node.meta and not all(_same_calls(node, user, function, args, world) for user in users):
-            return
     with node.graph.inserting_before(node):
-        made = node.graph.call_function(function, args)
+        made = node.graph.call_function(F.linear, args)
     made.meta.update(users[0].meta)
     for user in users:
         user.replace_all_uses_with(made)
 
 
-def _same_calls(node: Node, result: Node, function: Any, args: tuple[Any, ...], world: str) -> bool:
-    """Does the function, called on such tensors, make this product once, and a result of this shape?"""
+def _same_calls(node: Node, result: Node, args: tuple[Any, ...], world: str) -> bool:
+    """Does `linear`, called on such tensors, make this product and nothing else, and a result of this shape?"""
     metas = [meta_like(arg.meta.get(world, arg.meta["val"])) for arg in args]
-    seen = record(function, metas, {})
+    seen = record(F.linear, metas, {})
     wanted = result.meta[world]
     if seen.error or not isinstance(seen.result, torch.Tensor):
         return False
@@ -163,5 +146,5 @@ def _same_calls(node: Node, result: Node, function: Any, args: tuple[Any, ...], 
         return False
     sources = [arg.meta.get(world, arg.meta["val"]) for arg in node.args]  # type: ignore[union-attr]
     operands = zip(rest[0].args, sources, strict=False)
-    alike = all(a.shape == b.shape and a.stride() == b.stride() for a, b in operands)
+    alike = all((a.shape, a.stride()) == (b.shape, b.stride()) for a, b in operands)  # type: ignore[union-attr]
     return alike and seen.result.shape == wanted.shape and seen.result.stride() == wanted.stride()

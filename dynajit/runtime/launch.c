@@ -30,8 +30,7 @@ static struct {
     Py_ssize_t keys;     /* offset of the dispatch keys in a TensorImpl */
     uint64_t plain_keys; /* the keys a plain CPU tensor may have */
     PyObject *types;     /* (Tensor, Parameter) */
-    PyObject *empty_strided;
-    PyObject *keyword; /* ("dtype",) */
+    PyObject *empty_strided; /* (sizes, strides, dtype) -> a new tensor on the CPU */
     PyObject *use_count, *in_inference_mode; /* functions; NULL: nothing is kept */
     PyObject *data, *untyped_storage, *cdata; /* names */
     int64_t room;                             /* bytes that may still be kept */
@@ -92,6 +91,7 @@ typedef struct {
     Size size[MAX_AXES];
     Product loop[MAX_LOOPS], pin[MAX_PINS], measure[MAX_PINS];
     Held hold[MAX_HELD];
+    PyObject *shape[MAX_OUTPUTS], *steps[MAX_OUTPUTS]; /* tuples: sizes and strides of the result before, or NULL */
     Spare spare[MAX_OUTPUTS][SPARES];
     int oldest[MAX_OUTPUTS]; /* which spare gives way */
     char number[MAX_INPUTS]; /* 'i', 'f' or 's' for a size */
@@ -270,9 +270,29 @@ static int may_keep(void) {
     return may;
 }
 
+/* Make `*tuple` a tuple of these numbers, unless it is one already. */
+static int set_numbers(PyObject **tuple, const int64_t *numbers, int count) {
+    PyObject *made;
+    int d = 0;
+    if (*tuple)
+        while (d < count && PyLong_AsLongLong(PyTuple_GET_ITEM(*tuple, d)) == numbers[d]) d++;
+    if (*tuple && d == count) return 0;
+    if (!(made = PyTuple_New(count))) return -1;
+    for (d = 0; d < count; d++) {
+        PyObject *number = PyLong_FromLongLong(numbers[d]);
+        if (!number) {
+            Py_DECREF(made);
+            return -1;
+        }
+        PyTuple_SET_ITEM(made, d, number);
+    }
+    Py_XSETREF(*tuple, made);
+    return 0;
+}
+
 /* A tensor for a result. Returns a new reference; its strides are left in the array. */
 static PyObject *allocate(Launch *self, int k, const int64_t *sizes, int64_t *strides) {
-    /* Owned: size, stride. Borrowed: dtype. */
+    /* Borrowed: the tuples, the dtype. */
     const Operand *operand = &self->operand[self->inputs + k];
     int64_t extents[MAX_RANK], step = 1;
     for (int r = operand->rank - 1; r >= 0; r--) {
@@ -286,27 +306,15 @@ static PyObject *allocate(Launch *self, int k, const int64_t *sizes, int64_t *st
     for (int s = 0; keeps && s < SPARES; s++)
         if (spare_fits(&self->spare[k][s], operand, extents, strides, bytes))
             return PyObject_GetAttr(self->spare[k][s].alias, torch.data);
-    PyObject *made = NULL, *size = PyTuple_New(operand->rank), *stride = PyTuple_New(operand->rank);
-    if (!size || !stride) goto done;
-    for (int d = 0; d < operand->rank; d++) {
-        PyObject *extent_object = PyLong_FromLongLong(extents[d]), *step_object = PyLong_FromLongLong(strides[d]);
-        if (!extent_object || !step_object) {
-            Py_XDECREF(extent_object);
-            Py_XDECREF(step_object);
-            goto done;
-        }
-        PyTuple_SET_ITEM(size, d, extent_object);
-        PyTuple_SET_ITEM(stride, d, step_object);
-    }
-    PyObject *args[] = {size, stride, self->dtype[k]};
-    made = PyObject_Vectorcall(torch.empty_strided, args, 2, torch.keyword);
+    if (set_numbers(&self->shape[k], extents, operand->rank) < 0 ||
+        set_numbers(&self->steps[k], strides, operand->rank) < 0)
+        return NULL;
+    PyObject *args[] = {self->shape[k], self->steps[k], self->dtype[k]};
+    PyObject *made = PyObject_Vectorcall(torch.empty_strided, args, 3, NULL);
     if (made && keeps) {
         spare_keep(&self->spare[k][self->oldest[k]], made, bytes);
         self->oldest[k] = (self->oldest[k] + 1) % SPARES;
     }
-done:
-    Py_XDECREF(size);
-    Py_XDECREF(stride);
     return made;
 }
 
@@ -549,6 +557,8 @@ static void launch_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     for (int k = 0; k < MAX_OUTPUTS; k++) {
         Py_XDECREF(self->dtype[k]);
+        Py_XDECREF(self->shape[k]);
+        Py_XDECREF(self->steps[k]);
         for (int s = 0; s < SPARES; s++) spare_clear(&self->spare[k][s]);
     }
     type->tp_free(object);
@@ -591,8 +601,6 @@ static PyObject *setup(PyObject *module, PyObject *args) {
     torch.plain_keys = keys;
     Py_XSETREF(torch.types, Py_NewRef(types));
     Py_XSETREF(torch.empty_strided, Py_NewRef(empty_strided));
-    Py_XSETREF(torch.keyword, Py_BuildValue("(s)", "dtype"));
-    if (!torch.keyword) return NULL;
     Py_RETURN_NONE;
 }
 
