@@ -18,7 +18,49 @@ def _pairs(op: object, *rest: object, **more: object) -> list[Row]:
     return [row(op, g, x, *rest, **more) for x, g in KINDS]
 
 
+X, Y = t(8, 32, 24, 24), t(8, 32, 24, 24, seed=1)
+W, M, V = t(32), t(32, seed=2), t(32, seed=3).abs() + 0.5
+WITH = [True, True, True]
+MEANS = (*aten.native_batch_norm(X, W, None, None, None, True, 0.1, 1e-5)[1:],)
+GROUPED = (*aten.native_group_norm(X, W, None, 8, 32, 576, 4, 1e-5)[1:],)
 ROWS = [
+    *(
+        row(
+            aten.native_batch_norm_backward,
+            Y,
+            X,
+            w,
+            M,
+            V,
+            *MEANS,
+            train,
+            1e-5,
+            WITH,
+            exact=False,
+            tolerance=2e-5,
+            skip="special gaps transposed empty no-dimensions",
+        )
+        for w in (W, None)
+        for train in (True, False)
+    ),
+    *(
+        row(
+            aten.native_group_norm_backward,
+            Y,
+            X,
+            *GROUPED,
+            w,
+            8,
+            32,
+            576,
+            4,
+            WITH,
+            exact=False,
+            tolerance=2e-5,
+            skip="special gaps",
+        )
+        for w in (W,)
+    ),
     *_pairs(aten.tanh_backward),
     *_pairs(aten.sigmoid_backward),
     *_pairs(aten.threshold_backward, 0),
