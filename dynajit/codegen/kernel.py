@@ -201,10 +201,18 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
     pinned: list[tuple[tuple[int, ...], int]] = []
     measures: list[tuple[tuple[int, ...], int]] = []
     extents: list[str] = []
+    tables: list[Held] = []
     for serial, by_dim in program.pins.items():
         dims = group.dims.get(serial) or group.views.get(serial) or ()
         for dim, size in by_dim.items():
-            axes_ = dims_of(dims)[dim] if dim < len(dims) else ()
+            found = axes.resolve(dims[dim]) if dim < len(dims) else ()
+            if not all(axis in number for axis in found):  # what numbers say, no loop walks
+                if len(found) > 1 or isinstance(size, str):
+                    raise NoSpelling("numbers for a part of a dimension")
+                lookup, d = group.unwalked[found[0]]
+                tables.append(Held((), size, 0, ((load_of[lookup], d, 1),), True))
+                continue
+            axes_ = tuple(number[axis] for axis in found)
             if not axes_:
                 continue
             if isinstance(size, int):
@@ -213,7 +221,7 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
             if size not in extents:
                 extents.append(size)
             measures.append((axes_, extents.index(size)))
-    held = _held(group, inputs, load_of, dims_of, program, extents, measures)
+    held = (*tables, *_held(group, inputs, load_of, dims_of, program, extents, measures))
     sizes = _sizes([axes.size[axis] for axis in number], inputs, pinned, measures, held)
     reduced = {number[axis] for axis in axes.resolve(group.reduced)}
     positions = {
@@ -283,22 +291,28 @@ def _held(
                     extents.append(size)
                 measures.append((axes, extents.index(size)))
                 continue
-            terms = tuple((_operand_of(table, d, inputs), d, times) for table, d, times in relation.terms)
+            places = [_operand_of(table, inputs) for table, _, _ in relation.terms]
+            if -1 in places:  # it is looked up by another kernel, which this relation holds to the example's sizes, too
+                example = prod(value.shape[d] for d in relation.dims)
+                found.setdefault(Held(axes, 1, example, (), True))
+                found.update(dict.fromkeys(_as_example(value, load_of[serial], inputs)))
+                continue
+            terms = tuple((k, d, times) for k, (_, d, times) in zip(places, relation.terms, strict=True))
             found.setdefault(Held(axes, relation.factor, relation.plus, terms, relation.exact))
         if serial in program.pins:  # the numbers were calculated from the example's sizes
-            k = load_of[serial]
-            shape = base_of(value.srcs[0]).shape
-            for d in inputs[k].picked:
-                found.setdefault(Held((), shape[d], 0, ((k, d, 1),), True))
+            found.update(dict.fromkeys(_as_example(value, load_of[serial], inputs)))
     return tuple(found)
 
 
-def _operand_of(table: Value, d: int, inputs: list[Operand]) -> int:
-    """An input that is this table, by any dimension."""
-    for k, operand in enumerate(inputs):
-        if operand.serial == table.serial:
-            return k
-    raise NoSpelling(f"the size of dimension {d} of a tensor that the kernel does not read")
+def _as_example(value: Value, k: int, inputs: list[Operand]) -> list[Held]:
+    """What is looked up has the size of the example, in the dimensions that numbers say."""
+    shape = base_of(value.srcs[0]).shape
+    return [Held((), shape[d], 0, ((k, d, 1),), True) for d in inputs[k].picked]
+
+
+def _operand_of(table: Value, inputs: list[Operand]) -> int:
+    """An input that is this table; -1 if there is none."""
+    return next((k for k, operand in enumerate(inputs) if operand.serial == table.serial), -1)
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

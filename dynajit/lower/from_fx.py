@@ -325,6 +325,8 @@ class _Reader:
             self._parts_as_views()
         if any(isinstance(leaf, torch.Tensor) and leaf.layout is not torch.strided for leaf in leaves(result)):
             result = UNKNOWN
+        else:  # a constant, that recording made
+            result = tree_map(_as_meta, result)
         known = node.meta.get("val")
         if result is UNKNOWN and isinstance(known, torch.Tensor) and known.layout is torch.strided:
             result = meta_like(known)
@@ -436,6 +438,8 @@ class _Reader:
                 self.origins[top.serial] = origin
                 if top.arg == "vec" and way != "vec":
                     self.ways[top.serial] = way
+                if top.op == "index" and top.arg is not None:
+                    self.pins[top.serial] = {0: top.shape[0]}
                 if top.op == "lookup" and not said:
                     self.pins[top.serial] = {}
                 if top.op in ("reshape", "expand", "full"):
@@ -485,6 +489,11 @@ def may_run_without_tensors(node: Node) -> bool:
     if module in ("_operator", "math"):
         return True
     return (name := getattr(target, "__name__", "")) in FACTORIES and getattr(torch, name, None) is target
+
+
+def _as_meta(leaf: Any) -> Any:
+    real = isinstance(leaf, torch.Tensor) and leaf.device.type != "meta"
+    return meta_like(leaf) if real else leaf
 
 
 def _value(values: dict[int, Value], leaf: Any) -> Any:

@@ -41,7 +41,8 @@ class Value:
     a mathematical function: how eager computes it (`FUNCTION_WAYS`).
     scan is what comes of the elements up to each, one after another: (kind, dimension).
     lookup is elements of its first operand, which is in memory, at places that further operands say; arg: the `Pick`.
-    index is the position along its one dimension; extent the size of a dimension of a table: (table, dimension).
+    index is the position along its one dimension; arg: is its size written in the program? extent is the size of a
+    dimension of a table: (table, dimension).
     checked is its first operand; where the second does not hold, the results of the kernel do not count.
     serial: creation order, which is program order.
     """

@@ -187,6 +187,8 @@ def extent(x: Value, d: int) -> Linear:
             if d in theirs:
                 return extent(x.srcs[0], mine[0]) if len(mine) == len(theirs) == 1 else Linear(x.shape[d])
         return Linear(1)
+    if x.op == "index" and x.arg is not None:
+        return Linear(x.shape[0])
     if x.op == "index":
         raise Unsupported("the size of something that is counted")
     if x.op == "lookup" and is_pushed(x):
@@ -238,6 +240,7 @@ class _Move:
         if x.op == "reshape":
             return self._reshape(x, places)
         if x.op == "index":
+            self._pin(x, 0, places[0], None)
             return self._position(places[0])
         if not any(isinstance(place, Number) for place in places):
             return self._view(x, places)

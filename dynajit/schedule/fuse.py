@@ -185,13 +185,16 @@ class _Fuser:
     def _chain(self, value: Value) -> _Chain | None:
         """The value as something to be computed by its readers, if it is cheap enough."""
         once = value.op in MATH and prod(value.shape) > SMALL
-        if value.op in ("reduce", "scan") or self._looks_up_computed(value):
+        if value.op in ("reduce", "scan"):
             return None
+        table = self._table(value)
         ops, loads, large = 1, set[int](), set[int]()
         chooses = _chooses(value)
         for src in value.srcs:
             base = base_of(src)
-            if base.serial in self.chains:
+            if base.serial == table:
+                loads.add(table)
+            elif base.serial in self.chains:
                 below = self.chains[base.serial]
                 ops, loads, large = ops + below.ops, loads | below.loads, large | below.large
                 once, chooses = once or below.once, chooses or below.chooses
@@ -211,12 +214,12 @@ class _Fuser:
             return None
         return _Chain(ops, frozenset(loads), frozenset(large), once, chooses)
 
-    def _looks_up_computed(self, value: Value) -> bool:
-        """Is it elements of something that a kernel computes? Then that is stored, and it is read after that kernel."""
+    def _table(self, value: Value) -> int:
+        """What a lookup looks up, if a kernel computes it: it is stored, and looked up after that kernel. Else -1."""
         if value.op != "lookup" or (table := base_of(value.srcs[0])).op == "buffer":
-            return False
+            return -1
         self._settle_values([table])
-        return True
+        return table.serial
 
     def _readers(self, value: Value) -> set[int]:
         return {user.serial for _, user in self.users[value.serial] if user.op not in VIEWS}
@@ -251,6 +254,8 @@ class _Fuser:
             base = base_of(stack.pop())
             group = self.home(base)
             if base.serial in self.inline and not (base.serial in tables and group is not None):
+                if base.op == "lookup":
+                    tables.add(base_of(base.srcs[0]).serial)
                 stack.extend(base.srcs)
             elif group is not None and group.epoch == self.epoch:
                 groups[group.number] = group

@@ -20,6 +20,7 @@ class Group:
     views: the axes of views on the way to memory; loads: values read from memory, under the view they are read by, with
     the axes of the base's dimensions; the table of a lookup stands under the lookup. picks: of each lookup, the
     dimensions of the table's base that numbers say. scans: the axes of a scan.
+    unwalked: by axis, the lookup and the dimension of its table's base, for what numbers say in views of a table.
 
     domain: all loop axes, in the order of the widest value. reduced: those that reductions run over. level: kernels of
     one level do not read each other.
@@ -35,6 +36,7 @@ class Group:
     loads: dict[int, tuple[Value, Dims]] = field(default_factory=dict)
     picks: dict[int, tuple[int, ...]] = field(default_factory=dict)
     scans: dict[int, Dim] = field(default_factory=dict)
+    unwalked: dict[int, tuple[int, int]] = field(default_factory=dict)
     domain: Dim = ()
     reduced: Dim = ()
 
@@ -46,6 +48,7 @@ class Group:
         self.loads.update(other.loads)
         self.picks.update(other.picks)
         self.scans.update(other.scans)
+        self.unwalked.update(other.unwalked)
 
 
 class Placement:
@@ -60,6 +63,7 @@ class Placement:
         self.over: dict[int, Dim] = {}
         self.picks: dict[int, tuple[int, ...]] = {}
         self.scans: dict[int, Dim] = {}
+        self.unwalked: dict[int, tuple[int, int]] = {}
 
     def known(self, value: Value) -> Dims | None:
         for dims in (self.dims, *(group.dims for group in self.groups)):
@@ -177,6 +181,8 @@ class Placement:
             self.views[step.serial] = dims
         numbered = [d for d, at in enumerate(pick.dims) if at is None]
         picked = tuple(d if table is base else self._picked(start, dims[d]) for d in numbered)
+        for k in picked:
+            self.unwalked.update(dict.fromkeys(self.axes.resolve(start[k]), (value.serial, k)))
         walked: list[Dim] = [()] * len(value.shape)
         for d, at in enumerate(pick.dims):
             if at is not None and at >= 0:
