@@ -466,8 +466,9 @@ class _Stages:
     def _memory(self, serial: int) -> str | None:
         """Where a value already lies as a reduction reads it."""
         tiles, stmt = self.tiles, self.by_serial.get(serial)
-        if stmt is None:
-            return None
+        if stmt is None:  # computed before the rows of this tile: a block, or one number
+            known = tiles.known.get(serial, "")
+            return known.removesuffix("[j]") if known.endswith("_b[j]") else None
         if serial in tiles.saved:
             return f"{tiles.names[serial]}_at"
         if stmt.op == "load" and stmt.dtype in (F32, F64, torch.int64):

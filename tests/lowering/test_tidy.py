@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from against_eager import every_kernel
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -94,3 +95,11 @@ def test_linear_is_one_call_again(shape: tuple[int, ...]) -> None:
     gradients = halves.backward(*saved, tangent)
     wanted = torch.autograd.grad(gm(x, w, b)[0], [w, b], tangent)
     assert all(torch.equal(a, b) for a, b in zip(gradients, wanted, strict=True))
+
+
+def test_a_function_of_what_all_rows_share_reads_it_where_it_is() -> None:
+    x, y = torch.rand(40, 30).add(0.5).requires_grad_(), torch.rand(30).add(0.5)
+    gm = torch.fx.symbolic_trace(lambda x, y: (torch.pow(x, y - 1) * (y - 1), torch.pow(x, y - 1).sum(0)))
+    graph = every_kernel(gm, [x.detach(), y])
+    for a, b in zip(graph.fn(x.detach(), y), gm(x.detach(), y), strict=True):
+        torch.testing.assert_close(a, b)
