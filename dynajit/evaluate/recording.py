@@ -426,7 +426,9 @@ class _Result:
             return UnknownValue(node, torch.Tensor, reasons.TENSOR_KIND, metas.name_of(node.target))
         known = self.known.get(id(result))
         node.meta["val"], node.meta["device"] = result, self.device
-        if known is not None:
+        if known is not None and cls not in subclass.PLAIN and not issubclass(known.cls, cls):
+            result = result.view_as(result)  # another object of the class (`_convert` in torch/_tensor.py)
+        elif known is not None:
             if self.writes:
                 return known
             if known.exact_layout:  # eager returns its argument, too

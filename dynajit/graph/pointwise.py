@@ -34,10 +34,10 @@ def result(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.T
         tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
         numbers = all(isinstance(arg, (torch.Tensor, int, float)) for arg in args)
         how = _BINARY[name]
+        if name == "sub" and tensors and any(getattr(arg, "dtype", type(arg)) in (torch.bool, bool) for arg in args):
+            raise RuntimeError("subtraction with a bool tensor")  # the meta rule does not say so
         if not tensors or not numbers or not all(map(_is_simple, tensors)):
             return None
-        if name == "sub" and any(getattr(arg, "dtype", type(arg)) in (torch.bool, bool) for arg in args):
-            return None  # an error
         shape = _broadcast(tensors[0].shape, tensors[-1].shape)
         if shape is None:
             return None

@@ -176,3 +176,12 @@ def a_write_to_memory_that_it_reads(x, log):
     log.append("before")
     x.add_(x[:1])
     log.append("after")
+
+
+@program(T(3), T(3), [], **{"graphs": None, "breaks": None})
+def booleans_cannot_be_subtracted(x, y, log):
+    mask = x > 0
+    log.append("before")
+    z = 1 - mask
+    y.add_(x)
+    return z

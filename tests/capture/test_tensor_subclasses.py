@@ -70,6 +70,15 @@ def test_the_derived_class_wins():
     Program(mixed, (), make=made(Named, 3, 2)).check()
 
 
+def returned_themselves(x, y):
+    a, b = y.type_as(x), y.add_(x)
+    return a, b, a is y, b is y, type(a).__name__, type(b).__name__, y, x.contiguous() is x
+
+
+def test_what_is_returned_itself_is_of_the_class():
+    Program(returned_themselves, (), make=made(Named, 3, 2)).check()
+
+
 def strangers(x, y):
     try:
         return x + y.as_subclass(Other)
