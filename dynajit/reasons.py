@@ -164,7 +164,7 @@ LAYOUT = _row(
 TENSOR_KIND = _row(
     "DJ-D007",
     "a kind of tensor that is not modelled",
-    "Sparse, quantised, nested and complex tensors and tensor subclasses are run by Python.",
+    "Sparse, quantised and nested tensors, and classes with operators of their own, are run by Python.",
     "convert to a plain dense tensor first",
 )
 LARGE_ARRAY = _row(

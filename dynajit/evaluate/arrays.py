@@ -398,6 +398,13 @@ def from_tensor(m: Machine, tensor: TensorValue, kwargs: Mapping[str, Value]) ->
 
 def converted(m: Machine, target: Any, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     """`torch.from_numpy(array)` and its like."""
+    first = m.realize(args[0]) if args else None
+    if isinstance(first, (ListValue, TupleValue)) and any(
+        isinstance(item, ArrayValue) and not item.is_scalar for item in map(m.realize, m.unpack(first))
+    ):
+        raise GraphBreak(
+            reasons.OPAQUE_CALL, "a tensor of a list of arrays"
+        )  # of which PyTorch warns once in a process
     return _call(m, "call_function", target, target, args, kwargs, [True] + [False] * (len(args) - 1))
 
 

@@ -511,6 +511,11 @@ def tensors_of_numpys_numbers(s, n, x):
     return torch.tensor(s), torch.tensor([s, s + 1]), torch.as_tensor(n), x * torch.tensor(n)
 
 
+@program(A(3))
+def a_tensor_of_scalars(a):
+    return torch.tensor((a[0], a[1])), torch.tensor([a.sum(), 1.0]), torch.as_tensor([a[0].astype(np.float32)])
+
+
 @program(make=lambda: tuple(np.broadcast_arrays(A(3), A(2, 1))), graphs=None, breaks=None)
 def arrays_that_warn_when_asked(a, b):
     return a.sum(), b.sum()
