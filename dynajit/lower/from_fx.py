@@ -17,6 +17,7 @@ from dynajit.errors import LoweringError
 from dynajit.lower import ops as _rules
 from dynajit.lower.aten import Call, Record, is_random, meta_like, record
 from dynajit.lower.build import HALVES, SUPPORTED, Unsupported
+from dynajit.lower.common import without_repeats
 from dynajit.lower.ir import LEAVES, VIEWS, Buffer, Origin, Value
 from dynajit.lower.lowering import RESHAPES, lower
 from dynajit.lower.program import Compute, Extern, Item, Program, leaves, tree_map
@@ -114,8 +115,9 @@ class NotLowerable(LoweringError):
 
 def from_fx(gm: GraphModule, example_inputs: Sequence[Any], as_they_are: Mapping[str, str] | None = None) -> Program:
     """Lower what can be lowered. as_they_are: names of nodes that have to run as they stand, with the reason."""
-    graph = _without_writes_in_place(gm.graph)
-    reader = _Reader(as_they_are or {}, device_of(example_inputs), graph is not gm.graph)
+    once = without_repeats(gm.graph)
+    graph = _without_writes_in_place(once)
+    reader = _Reader(as_they_are or {}, device_of(example_inputs), graph is not once)
     inputs, tensors = list[Node](), list[Node]()
     for node in graph.nodes:
         if node.op == "placeholder":

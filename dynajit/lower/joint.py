@@ -32,6 +32,7 @@ from dynajit.lower.from_fx import (
 from dynajit.lower.layouts import Layout, layout_of, strides_of
 from dynajit.lower.program import leaves, tree_map
 from dynajit.lower.shapes import META
+from dynajit.lower.tidy import matters, merge
 
 aten: Any = torch.ops.aten
 # What is cut into a whole number of parts, by their schema.
@@ -110,7 +111,19 @@ def joint(
             torch.set_grad_enabled(grad_enabled)
     if caught:
         raise NotLowerable(f"with gradients, it warns: {caught[0].message}")
-    return made
+    return _merged(made)
+
+
+def _merged(made: Joint) -> Joint:
+    """Without calls that are made twice in the same way: `[head(norm(x)) for head in heads]` keeps one norm."""
+    used = [*made.results, *made.gradients.values()]
+    if not merge(made.graph, used):
+        return made
+    for node in reversed(list(made.graph.nodes)):
+        if node.op == "call_function" and not node.users and node not in used and not matters(node):
+            made.graph.erase_node(node)
+    left = frozenset(made.graph.nodes)
+    return replace(made, backward=made.backward & left, written=made.written & left, numbers=made.numbers & left)
 
 
 class _Mode(Recorder):  # type: ignore[no-untyped-call]

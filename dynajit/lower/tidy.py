@@ -8,7 +8,7 @@ microsecond. So views of views become one, equal calls become one, and a product
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from torch.fx import Graph, Node
 
 from dynajit.lower.aten import is_random, meta_like, record
+from dynajit.lower.common import key_of
+from dynajit.lower.from_fx import HIDDEN_WRITES
 from dynajit.lower.program import leaves
 
 aten: Any = torch.ops.aten
@@ -32,9 +34,8 @@ def tidy(graph: Graph) -> None:
     """Change a graph of aten calls in place. Every node has a meta tensor or a number in `meta["val"]`, and where sizes
     may differ from call to call, that of the other call in `meta["other"]`.
     """
-    if any(_writes(node) for node in graph.nodes):
-        return  # which call sees which write is left as it is
-    _merge(graph)
+    if not merge(graph, leaves(graph.output_node().args)):
+        return
     for node in list(graph.nodes):
         if node.target in RESHAPES:
             _view_of_view(node)
@@ -42,7 +43,7 @@ def tidy(graph: Graph) -> None:
         if node.target is aten.addmm.default:
             _linear(node)
     for node in reversed(list(graph.nodes)):
-        if node.op == "call_function" and not node.users and not _draws(node):
+        if node.op == "call_function" and not node.users and not matters(node):
             graph.erase_node(node)
 
 
@@ -51,28 +52,38 @@ def _writes(node: Node) -> bool:
     return schema is not None and bool(schema.is_mutable)
 
 
-def _draws(node: Node) -> bool:
+def matters(node: Node) -> bool:
+    """Whether it counts how often a call is made: it draws random numbers, or updates statistics."""
+    if node.target in HIDDEN_WRITES:
+        return True
     return isinstance(node.target, torch._ops.OpOverload) and is_random(node.target, node.args)
 
 
 # -- equal calls ---------------------------------------------------------------------------------------------------
 
 
-def _merge(graph: Graph) -> None:
-    """One call for all that are equal, if nobody outside can tell: a result must not share memory with another."""
-    shown = _shown(graph)
+def merge(graph: Graph, results: Iterable[Any]) -> bool:
+    """One call for all that are equal, if nobody outside can tell: a result must not share memory with another.
+
+    False, and nothing done, where there are writes: which call sees which write is left as it is.
+    """
+    if any(_writes(node) for node in graph.nodes):
+        return False
+    shown = _shown(results)
+    updated = {x for node in graph.nodes if node.target in HIDDEN_WRITES for x in node.args[3:5] if isinstance(x, Node)}
     first: dict[Any, Node] = {}
     for node in list(graph.nodes):
-        if node.op != "call_function" or node in shown or _draws(node):
+        if node.op != "call_function" or node in shown or matters(node) or updated & {*node.all_input_nodes}:
             continue
-        known = first.setdefault((node.target, *_key(node.args), *_key(node.kwargs)), node)
+        known = first.setdefault((node.target, *key_of(node.args), *key_of(node.kwargs)), node)
         if known is not node:
             node.replace_all_uses_with(known)
+    return True
 
 
-def _shown(graph: Graph) -> set[Node]:
+def _shown(results: Iterable[Any]) -> set[Node]:
     """What the results are, or are views of."""
-    stack = [node for node in leaves(graph.output_node().args) if isinstance(node, Node)]
+    stack = [node for node in results if isinstance(node, Node)]
     found: set[Node] = set()
     while stack:
         node = stack.pop()
@@ -86,22 +97,6 @@ def _shown(graph: Graph) -> set[Node]:
 def _may_alias(node: Node) -> bool:
     returns: Sequence[Any] = node.target._schema.returns  # type: ignore[union-attr]
     return any(value.alias_info is not None for value in returns)
-
-
-def _key(tree: Any) -> Iterator[Any]:
-    """The arguments of a call, as what can be compared: 1, 1.0 and True are three."""
-    if isinstance(tree, (tuple, list)):
-        yield type(tree)
-        for leaf in tree:
-            yield from _key(leaf)
-        yield None
-    elif isinstance(tree, dict):
-        for name, leaf in tree.items():
-            yield name
-            yield from _key(leaf)
-    else:
-        yield type(tree)
-        yield repr(tree) if isinstance(tree, float) else tree
 
 
 # -- views and products --------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from against_eager import every_kernel
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import dynajit
+from dynajit.lower.common import without_repeats
 from dynajit.lower.joint import joint
 from dynajit.lower.tidy import tidy
 from dynajit.schedule.cut import halve
@@ -103,3 +105,71 @@ def test_a_function_of_what_all_rows_share_reads_it_where_it_is() -> None:
     graph = every_kernel(gm, [x.detach(), y])
     for a, b in zip(graph.fn(x.detach(), y), gm(x.detach(), y), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_statistics_are_updated_as_often() -> None:
+    def function(x: Any, w: Any, mean: Any, var: Any) -> Any:
+        return (F.batch_norm(x, mean, var, w, training=True) + F.batch_norm(x, mean, var, w, training=True),)
+
+    x, w = torch.randn(6, 3), torch.ones(3, requires_grad=True)
+    found = []
+    for call in (every_kernel(torch.fx.symbolic_trace(function), [x, w, torch.zeros(3), torch.ones(3)]).fn, function):
+        mean, var = torch.zeros(3), torch.ones(3)
+        found.append((*call(x, w, mean, var), mean, var))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_heads_share_their_norm() -> None:
+    norm, heads = torch.nn.LayerNorm(8), torch.nn.ModuleList(torch.nn.Linear(8, 4) for _ in range(4))
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([head(norm(x)) for head in heads], -1)
+
+    x = torch.randn(5, 8)
+    for grad in (True, False):
+        kept: list[Any] = []
+
+        def backend(gm: GraphModule, inputs: Any, kept: list[Any] = kept) -> Any:
+            kept.append(every_kernel(gm, inputs))
+            return kept[-1].fn
+
+        with torch.set_grad_enabled(grad):
+            torch.testing.assert_close(dynajit.compile(function, backend=backend)(x), function(x))
+        assert "native_layer_norm_default_3" not in kept[0].wrapper
+        forward = [kernel for kernel in kept[0].kernels if kernel.launched and not kernel.name.startswith("backward")]
+        assert sum("layer_norm" in " ".join(kernel.ops) for kernel in forward) == 1
+
+
+def repeated(function: Callable[..., Any], *args: Any) -> int:
+    """How many calls fewer the graph has, with the same results."""
+    graph = torch.fx.symbolic_trace(function).graph
+    once = without_repeats(graph)
+    assert len(without_repeats(once).nodes) == len(once.nodes)
+    given = [arg.clone() for arg in args]
+    results = GraphModule({}, once)(*given)
+    for a, b in zip(results, function(*args), strict=True):
+        assert torch.equal(a, b)
+    for a, b in zip(given, args, strict=True):
+        assert torch.equal(a, b)
+    return len(graph.nodes) - len(once.nodes)
+
+
+@pytest.mark.parametrize(
+    ("function", "fewer"),
+    [
+        (lambda x: (x.exp() * 2 + x.exp() * 3,), 1),
+        (lambda x: (F.layer_norm(x, (4,)) + 1, F.layer_norm(x, (4,)) * 2), 1),
+        (lambda x: (torch.pow(x, 2) + torch.pow(x, 2.0),), 0),
+        (lambda x: (x.exp(), x.exp()), 0),
+        (lambda x: (x.exp().view(-1), x.exp() + 1), 0),
+        (lambda x: ((x.exp() + 1).view(-1), x.exp() + 1, x.exp() * 2), 2),
+        (lambda x: (F.relu(x, inplace=True) + x.exp() * x.exp(),), 0),
+        (lambda x: (x.exp() + x.add_(1) + x.exp(),), 0),
+        (lambda x: (torch.rand_like(x) * 0 + torch.rand_like(x) * 0,), 0),
+        (lambda x: (x[0:1].exp() + x[0:1].exp() + x[:1].exp(),), 0),
+        (lambda x: (-x.sum(0) + -x.sum(0) + -x.sum(0),), 4),
+    ],
+)
+def test_repeats(function: Callable[..., Any], fewer: int) -> None:
+    assert repeated(function, torch.randn(3, 4)) == fewer
