@@ -23,6 +23,7 @@ W, M, V = t(32), t(32, seed=2), t(32, seed=3).abs() + 0.5
 WITH = [True, True, True]
 MEANS = (*aten.native_batch_norm(X, W, None, None, None, True, 0.1, 1e-5)[1:],)
 GROUPED = (*aten.native_group_norm(X, W, None, 8, 32, 576, 4, 1e-5)[1:],)
+KEPT = (torch.float32, F64, BF16)
 ROWS = [
     *(
         row(
@@ -61,6 +62,17 @@ ROWS = [
         )
         for w in (W,)
     ),
+    *(
+        row(aten.select_backward, t(7, 5, dtype=d), (7, 33, 5), 1, k, skip="one-row empty")
+        for k in (3, -1)
+        for d in KEPT
+    ),
+    row(aten.select_backward, t(7), (7, 33), 1, 0),
+    row(aten.select_backward, t(33), (7, 33), 0, 2),
+    *(row(aten.slice_backward, A, (7, 50), 1, start, end, 1) for start, end in ((0, 33), (5, 38), (-33, 2**63 - 1))),
+    row(aten.slice_backward, A, (12, 33), 0, 3, 10, 1),
+    row(aten.slice_backward, A, (7, 33), 1, 0, 33, 1),
+    row(aten.slice_backward, A, (7, 66), 1, 0, 66, 2, lowered=False),
     *_pairs(aten.tanh_backward),
     *_pairs(aten.sigmoid_backward),
     *_pairs(aten.threshold_backward, 0),

@@ -11,7 +11,7 @@ import torch
 from dynajit.lower.build import SUPPORTED, Unsupported, cast, const, op
 from dynajit.lower.ir import Relation, Value
 from dynajit.lower.lowering import lowering
-from dynajit.lower.moving import INT, Linear, Number, Place, Walk, at_most, equal, extent, fixed, here, moved
+from dynajit.lower.moving import INT, Linear, Number, Place, Walk, along, at_most, equal, extent, fixed, here, moved
 from dynajit.lower.ops.conversion import copy
 
 aten: Any = torch.ops.aten
@@ -319,3 +319,43 @@ def _triangle(name: str) -> Any:
 
 lowering(aten.tril.default)(_triangle("le"))
 lowering(aten.triu.default)(_triangle("ge"))
+
+
+# -- gradients of parts ------------------------------------------------------------------------------------------
+
+
+def _said(dim: int, shape: tuple[int, ...]) -> Value:
+    """Where along a dimension an element is whose size the call says."""
+    if shape[dim] < 2:
+        raise Unsupported("a part that is all there is")
+    return along(Value("index", (), (shape[dim],), INT, "said"), dim, len(shape))
+
+
+@lowering(aten.select_backward.default)
+def select_backward(grad: Value, sizes: Sequence[int], dim: int, index: int) -> Value:
+    _not_empty(grad)
+    shape, dim = tuple(sizes), dim % len(sizes)
+    if isinstance(index, Value) or grad.shape != (*shape[:dim], *shape[dim + 1 :]):
+        raise Unsupported("a part that is counted another way")
+    inside = Value("reshape", (grad,), (*shape[:dim], 1, *shape[dim + 1 :]), grad.dtype, "free")
+    here_ = op("eq", _said(dim, shape), index % shape[dim])
+    return _whole(op("where", here_, inside, const(0, grad.dtype)), shape)
+
+
+@lowering(aten.slice_backward.default)
+def slice_backward(grad: Value, sizes: Sequence[int], dim: int, start: int, end: int, step: int) -> Value:
+    _not_empty(grad)
+    shape, dim = tuple(sizes), dim % len(sizes)
+    size = shape[dim]
+    low, high = (min(max(v + size if v < 0 else v, 0), size) for v in (start, end))
+    if step != 1 or grad.shape != (*shape[:dim], high - low, *shape[dim + 1 :]):
+        raise Unsupported("a part that is counted another way")
+    at = _said(dim, shape)
+    tests = [op("ge", at, low)] * (low > 0) + [op("lt", at, high)] * (high < size)
+    if not tests:
+        return copy(grad)
+    guard = tests[0] if len(tests) == 1 else op("and", *tests)
+    places = _walks(grad)
+    places[dim] = Number(_plus(at, -low), "", guard)
+    made = moved(grad, places, shape, [fixed(high - low, extent(grad, dim))])
+    return _whole(op("where", guard, made, const(0, grad.dtype)), shape)
