@@ -17,14 +17,18 @@ REMEMBERED = 4096  # kinds of arguments
 
 
 class Forms:
-    """make: compile the graph for inputs like these, given the list in which kernels note that they did not fit."""
+    """make: compile the graph for inputs like these, given the list in which kernels note that they did not fit.
 
-    def __init__(self, whole: Form, make: Callable[[Sequence[Any], list[str]], Form]) -> None:
-        self.whole, self.make = whole, make
+    owned: forms take their arguments in a list that they may empty; `call_owned` is called the same way.
+    """
+
+    def __init__(self, whole: Form, make: Callable[[Sequence[Any], list[str]], Form], owned: bool = False) -> None:
+        self.whole: Form = (lambda arguments: whole(*arguments)) if owned else whole
+        self.make, self.owned = make, owned
         self.forms: list[Form] = []
         self.chosen: dict[Any, int] = {}
         self.missed: list[str] = []
-        self.current = whole
+        self.current = self.whole
 
     def adopt(self, inputs: Sequence[Any], form: Form) -> None:
         """One more form, for arguments like these. From another thread, too: the last store is what calls see."""
@@ -40,16 +44,26 @@ class Forms:
             self._extend(args)
         return results
 
+    def call_owned(self, arguments: list[Any]) -> tuple[Any, ...]:
+        results = self.current(arguments)
+        if results is MISS:  # then nothing was let go
+            return self._search(tuple(arguments))
+        self.missed.clear()  # what it would take to make another form is gone
+        return results
+
+    def _run(self, form: Form, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return form(list(args)) if self.owned else form(*args)
+
     def _search(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         known = self.chosen.get(kind_of(args))
         for position in [known] if known is not None else range(len(self.forms)):
-            results = self.forms[position](*args)
+            results = self._run(self.forms[position], args)
             if results is not MISS:
                 self._choose(args, position)
                 return results
         if known is None and self._extend(args):
-            results = self.current(*args)
-        return self.whole(*args) if results is MISS else results
+            results = self._run(self.current, args)
+        return self._run(self.whole, args) if results is MISS else results
 
     def _extend(self, args: tuple[Any, ...]) -> bool:
         if len(self.forms) >= LIMIT or kind_of(args) in self.chosen:

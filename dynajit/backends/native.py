@@ -49,14 +49,20 @@ def native(
     observer: Observer | None = None,
     *,
     lone: bool = False,
+    owned: bool = False,
 ) -> CompiledGraph:
-    """lone: make a kernel of a single operation, too, where eager's own would do (for tests)."""
-    parts = split(gm)
+    """lone: make a kernel of a single operation, too, where eager's own would do (for tests). owned: `fn` takes its
+    arguments in a list and empties it, so that memory which nobody else holds is free after its last use.
+    """
+    parts = split(gm) if not owned else None
     if parts is not None:
         compile_rest: Any = native  # as a backend, it shows no `lone`
         made: CompiledGraph = compile_rest(parts.rest, example_inputs, options, observer, lone=lone)
         return replace(made, fn=parts.call(made.fn))
     whole = replace(eager(gm, example_inputs, options, observer), backend="native")
+    run = whole.fn
+    if owned:
+        whole = replace(whole, fn=lambda arguments: run(*arguments))
     try:
         device = device_of(example_inputs)
         why = _reason_against(gm.graph, example_inputs, device)
@@ -66,12 +72,12 @@ def native(
             return _with_gradients(gm, example_inputs, whole, options, observer, lone)
         if makes_gradients(gm.graph):
             return replace(whole, notes=("what is made in the graph requires gradients: it runs under eager autograd",))
-        make = _Maker(gm, device, whole.fn, options.numerics == "fast", lone, _Stopwatch(observer))
+        make = _Maker(gm, device, run, options.numerics == "fast", lone, owned, _Stopwatch(observer))
         printed = make.printed(example_inputs)
         result = replace(make.described(printed), notes=printed.notes)
         if not printed.kernels:
             return replace(result, fn=whole.fn)
-        forms = Forms(whole.fn, make.form)
+        forms = Forms(run, make.form, owned)
         if options.build == "async" and not make.is_built(printed):
             # Until the kernels are built, eager's compute the same; a wait at exit, so that no compiler is left alone.
             work = partial(_adopt, forms, example_inputs, make, printed)
@@ -87,7 +93,8 @@ def native(
     sample = partial(forms.sample, {name: kernel.name for name, kernel in printed.plan.launched})
     edit = partial(make.edit, printed, forms) if printed.file is not None else None
     kernels = {kernel.name: kernel for kernel in printed.kernels}
-    return replace(result, fn=forms.call, sample=sample, edit=edit, ahead=partial(_ahead, kernels))
+    call = forms.call_owned if owned else forms.call
+    return replace(result, fn=call, sample=sample, edit=edit, ahead=partial(_ahead, kernels))
 
 
 def _ahead(kernels: Mapping[str, Kernel], name: str, target: str) -> tuple[Ahead, ...]:
@@ -157,8 +164,8 @@ def _with_gradients(
 
     compile_it: Any = native  # as a backend, it shows no `lone`
 
-    def compile_half(half: GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
-        made: CompiledGraph = compile_it(half, inputs, options, observer, lone=lone)
+    def compile_half(half: GraphModule, inputs: Sequence[Any], owned: bool = False) -> CompiledGraph:
+        made: CompiledGraph = compile_it(half, inputs, options, observer, lone=lone, owned=owned)
         return made
 
     try:
@@ -210,6 +217,7 @@ class _Maker:
     whole: Form
     fast: bool
     lone: bool
+    owned: bool
     watch: _Stopwatch
 
     def printed(self, inputs: Sequence[Any]) -> _Printed:
@@ -217,7 +225,7 @@ class _Maker:
         made = plan(self.gm, inputs, self._print, self.lone)
         kernels = tuple(kernel for _, kernel in made.launched)
         file = print_file(kernels, function, self.fast) if self.device == "cpu" else None
-        wrapper = made.wrapper()
+        wrapper = made.wrapper(self.owned)
         self.watch.lap("lowering", _count(len(kernels)))
         return _Printed(made, kernels, file, wrapper)
 
@@ -243,7 +251,8 @@ class _Maker:
             path, hit = chain.build(printed.file.source, Store(), self.fast)
             addresses = load(path, printed.file.entries, printed.file.symbols)
             launches = {
-                name: launcher(Binary(kernel, at)) for (name, kernel), at in zip(launched, addresses, strict=True)
+                name: launcher(Binary(kernel, at, printed.wrapper.keeps[name]))
+                for (name, kernel), at in zip(launched, addresses, strict=True)
             }
         seconds = self.watch.lap("building", FROM_CACHE if hit else _count(len(launches)))
         scope = {**printed.wrapper.constants, **launches, "eager": self.whole, "MISS": MISS, "missed": missed}
@@ -263,7 +272,7 @@ class _Maker:
         scope = forms.forms[0].__globals__
         for (launch, kernel), own, at in zip(printed.plan.launched, file.entries, addresses, strict=True):
             if own == entry:
-                scope[launch] = launcher(Binary(kernel, at))
+                scope[launch] = launcher(Binary(kernel, at, printed.wrapper.keeps[launch]))
 
     def form(self, inputs: Sequence[Any], missed: list[str]) -> Form:
         """A further form, when a call fits none of those there are."""

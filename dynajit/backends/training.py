@@ -23,7 +23,8 @@ from dynajit.lower.layouts import Layout, layout_of, strides_of
 from dynajit.schedule.cut import Halves, halve
 
 Call = Callable[..., tuple[Any, ...]]
-Compile = Callable[[GraphModule, Sequence[Any]], CompiledGraph]
+Compile = Callable[..., CompiledGraph]  # (graph, inputs, owned=...), see `native`
+_LETS_GO = hasattr(torch._C._FunctionBase, "maybe_clear_saved_tensors")
 LIMIT = 8  # kinds of inputs, and of gradients, for which there may be kernels
 
 
@@ -117,13 +118,16 @@ class Trained:
         strides = tuple(tangent.stride() for tangent in tangents)
         if strides != self.strides:
             self._choose(strides, tangents)
-        saved = ctx.saved_tensors
-        if self.backward is None:
+        backward = self.backward
+        if backward is None:
             layouts, first = next((layouts, half) for layouts, half in self.backwards.items() if half is not None)
             tangents = [_laid_out(tangent, layout) for tangent, layout in zip(tangents, layouts, strict=True)]
-            made = first.fn(*saved, *tangents, *ctx.sizes)
-        else:
-            made = self.backward(*saved, *tangents, *ctx.sizes)
+            backward = first.fn
+        arguments = [*ctx.saved_tensors, *tangents, *ctx.sizes]
+        del tangents
+        if _LETS_GO:  # unless the graph is kept, what was saved is free after its last use, as in eager
+            ctx.maybe_clear_saved_tensors()
+        made = backward(arguments)
         found: list[Any] = [None] * len(self.made.inputs)
         for k, gradient in zip(self.made.gradients, made, strict=True):
             found[k] = gradient
@@ -270,7 +274,7 @@ def _compile_backward(halves: Halves, made: Joint, compile_: Compile, device: to
     values = [node.meta["val"] for node in (*halves.saved, *made.tangents)]
     examples = [_Example(tuple(x.shape), x.stride(), x.dtype, device, False).tensor() for x in values]
     with torch.no_grad():
-        return compile_(halves.backward, [*examples, *(node.meta["val"] for node in made.sizes)])
+        return compile_(halves.backward, [*examples, *(node.meta["val"] for node in made.sizes)], owned=True)
 
 
 def trained(

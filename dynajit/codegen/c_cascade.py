@@ -72,7 +72,7 @@ PRELUDE["cascade_f32"] = (_text("f32", "float"), ())
 PRELUDE["cascade_f64"] = (_text("f64", "double"), ())
 
 
-WIDE = 512  # columns that one thread goes down together
+WIDE = 1024  # columns that one thread goes down together: a page of float32, so that pages are read as a whole
 
 
 def _columns(suffix: str, type_: str) -> str:

@@ -482,6 +482,7 @@ def _columns(tiles: Tiles) -> None:
     passes = Passes(kernel)
     outer = [i for i in range(len(kernel.loops)) if i not in kernel.reduced and i != vector]
     tiles.prelude.add("columns_each")
+    tiles.block = WIDE
     text.add(f"const long each = columns_each(n{vector}), tiles = (n{vector} + each - 1) / each;")
     work = f"{_size(list(range(len(kernel.loops))))} > {_grain(kernel)}"
     text.add(f"#pragma omp parallel for schedule(static) if({work})")

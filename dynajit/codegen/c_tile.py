@@ -70,6 +70,7 @@ class Tiles:
         self.saved: dict[int, str] = {}  # values in memory along the vector loop: pointer to where the loop starts
         self.saving: dict[int, str] = {}  # the same, for values that the tiles at hand compute
         self.index: dict[int, str] = {}  # of each loop, where the tile starts
+        self.block = BLOCK  # how many elements a tile may have
         self.flat = ""  # where a tile starts, in elements of the whole loop nest
         self._tails: dict[int, str] = {}
 
@@ -482,7 +483,7 @@ class _Stages:
         if stmt.serial in self.tiles.saving:
             return f"{self.tiles.names[stmt.serial]}_at"
         name = f"{self.tiles.names[stmt.serial]}_b"
-        self.tiles.text.add(f"{REGISTER[stmt.dtype]} {name}[{BLOCK}];")
+        self.tiles.text.add(f"{REGISTER[stmt.dtype]} {name}[{self.tiles.block}];")
         return name
 
     def _go_on(self, stmt: Stmt) -> None:
@@ -507,7 +508,7 @@ class _Stages:
         operands = []
         for position, (arg, is_literal) in enumerate(zip(stmt.args, stmt.literal, strict=True)):
             if is_literal:
-                tiles.text.add(f"{REGISTER[stmt.dtype]} {name}_{'xw'[position]}[{BLOCK}];")
+                tiles.text.add(f"{REGISTER[stmt.dtype]} {name}_{'xw'[position]}[{tiles.block}];")
                 number = literal(arg, stmt.dtype)
                 tiles.text.add(f"for (long j = 0; j < {self.count}; j++) {name}_{'xw'[position]}[j] = {number};")
                 operands.append(f"{name}_{'xw'[position]}")

@@ -36,9 +36,9 @@ class Plan:
         """(name of the launch, kernel) in the order in which they run."""
         return [(f"k{step.number}", self.kernels[step.number]) for step in self.steps if isinstance(step, Group)]
 
-    def wrapper(self) -> Wrapper:
+    def wrapper(self, owned: bool = False) -> Wrapper:
         names = {number: (f"k{number}", kernel) for number, kernel in self.kernels.items()}
-        return write(self.program, self.needs, self.steps, names)
+        return write(self.program, self.needs, self.steps, names, owned)
 
 
 def plan(gm: GraphModule, inputs: Sequence[Any], print_: Callable[[Kernel], object], lone: bool = True) -> Plan:
@@ -123,13 +123,11 @@ def passes(made: Plan) -> tuple[tuple[str, str], ...]:
 
 
 def _lone(program: Program, schedule: Schedule) -> list[str]:
-    """Nodes of one aten operation that share their kernel with no other, and of which eager's kernel is no slower."""
-    names = []
-    for group in schedule.groups:
-        origins = {program.origins[serial] for serial in group.body if serial in program.origins}
-        if len(origins) == 1 and all(origin.plain for origin in origins):
-            names.append(next(iter(origins)).name)
-    return names
+    """Nodes of one aten operation that share none of their kernels with another, and of which eager's is no slower."""
+    together = [{program.origins[s] for s in group.body if s in program.origins} for group in schedule.groups]
+    shared = {origin for origins in together if len(origins) > 1 for origin in origins}
+    alone = [origin for origins in together for origin in origins if origin.plain and origin not in shared]
+    return list(dict.fromkeys(origin.name for origin in alone))
 
 
 def _names(program: Program, group: Group) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from dynajit.codegen import memory
 from dynajit.codegen.kernel import Kernel
 from dynajit.lower.ir import Value
 from dynajit.lower.program import Compute, Extern, Program, leaves
@@ -33,13 +34,15 @@ SPELLED = {
 
 @dataclass(frozen=True)
 class Wrapper:
-    """source: text that defines `call`. constants: objects it names.
+    """source: text that defines `call`. constants: objects it names. keeps: by name of a launch, which of its results
+    may go to memory of earlier ones.
 
     Beside those it needs `eager` (the graph as it stands), `MISS`, `missed` (a list) and the launches by name.
     """
 
     source: str
     constants: Mapping[str, Any]
+    keeps: Mapping[str, tuple[bool, ...]]
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,26 @@ class _Line:
     text: str
     reads: tuple[str, ...] = ()
     makes: tuple[str, ...] = ()
+    memory: tuple[tuple[str, int], ...] = ()  # what is new of that, with its bytes
+    base: str = ""  # whose memory it makes a view of
 
 
-def write(program: Program, needs: Needs, steps: Sequence[Step], kernels: Mapping[int, tuple[str, Kernel]]) -> Wrapper:
+def write(
+    program: Program,
+    needs: Needs,
+    steps: Sequence[Step],
+    kernels: Mapping[int, tuple[str, Kernel]],
+    owned: bool = False,
+) -> Wrapper:
     """The wrapper of a program. kernels: by number of their group, the name of the launch and the kernel.
 
     `MISS` says that a kernel does not fit these arguments, and that the call may start again another way. Once
     something ran that must not run twice, a kernel that does not fit is replaced by the calls it was made from.
+
+    owned: the call takes its arguments in a list, which it empties, so that it may let go of each after its last use.
+    Then, too, a kernel that does not fit is replaced, unless nothing was let go yet.
     """
-    return _Writer(program, needs, kernels).write(steps)
+    return _Writer(program, needs, kernels, owned).write(steps)
 
 
 def owners(program: Program, needs: Needs) -> dict[int, tuple[Node, str]]:
@@ -85,6 +99,7 @@ class _Writer:
     program: Program
     needs: Needs
     kernels: Mapping[int, tuple[str, Kernel]]
+    owned: bool = False
     constants: dict[str, Any] = field(default_factory=dict)
     variables: dict[int, str] = field(default_factory=dict)  # serial of a value in memory -> variable
     taken: set[str] = field(default_factory=set)
@@ -101,19 +116,30 @@ class _Writer:
         params = [node.name for node in program.inputs]
         once = {item.node for item in program.items if isinstance(item, Extern) and not item.again}
         dirty, lines, helpers = False, list[_Line](), list[str]()
-        for step in steps:
+        last_miss = max((k for k, step in enumerate(steps) if not self._is_replaceable(step)), default=-1)
+        for k, step in enumerate(steps):
+            if self.owned and k == last_miss + 1:
+                lines.append(_Line("arguments.clear()"))
             if isinstance(step, Node):
-                lines.append(_Line(f"{step.name} = {self._run(step)}", tuple(self._read(step)), (step.name,)))
+                lines.append(self._call(step))
                 self.ran.add(step)
                 dirty = dirty or step in once
             else:
-                lines += self._launch(step, helpers if dirty else None)
+                lines += self._launch(step, helpers if dirty or (self.owned and k > last_miss) else None)
         result = self._reference(program.output)
         lines = _without_unread(lines, {node.name for node in program.early}, result)
-        text = [*self._guard_gradients(params), *_with_deletes(lines, params, result), f"return {result}"]
+        text = [*self._guard_gradients(params), *_with_deletes(lines, params, result, self.owned), f"return {result}"]
+        if self.owned and params:
+            text.insert(0, f"{', '.join(params)}, = arguments")
         body = "\n".join(f"    {line}" for line in text)
-        source = "\n\n".join([*helpers, f"def call({', '.join(params)}):\n{body}\n"])
-        return Wrapper(source, self.constants)
+        source = "\n\n".join([*helpers, f"def call({'arguments' if self.owned else ', '.join(params)}):\n{body}\n"])
+        return Wrapper(source, self.constants, self._keeps(lines, params, result))
+
+    def _is_replaceable(self, step: Step) -> bool:
+        """Can this step be done by the calls that it stands for?"""
+        if isinstance(step, Node):
+            return True
+        return all(operand.serial in self.owners for operand in self.kernels[step.number][1].outputs)
 
     # -- expressions ---------------------------------------------------------------------------------------------
 
@@ -197,6 +223,34 @@ class _Writer:
         grad = f" or (grad_enabled() and ({wants}))" if wants else ""
         return [f"if watchers(){grad}:", f"    return eager({', '.join(params)})"]
 
+    def _call(self, node: Node) -> _Line:
+        reads, text = tuple(self._read(node)), f"{node.name} = {self._run(node)}"
+        if reads and memory.is_view(self.program, node):
+            return _Line(text, reads, (node.name,), base=reads[0])
+        return _Line(text, reads, (node.name,), ((node.name, memory.bytes_of(self.program.bound.get(node))),))
+
+    def _keeps(self, lines: list[_Line], params: list[str], result: str) -> dict[str, tuple[bool, ...]]:
+        """Which results may go to memory of earlier ones, without more memory in use than eager would have."""
+        base: dict[str, str] = {}
+        for line in lines:
+            if line.base:
+                base.update(dict.fromkeys(line.makes, base.get(line.base, line.base)))
+        last: dict[str, int] = {}
+        for position, line in enumerate(lines):
+            last.update(dict.fromkeys((base.get(name, name) for name in (*line.reads, *line.makes)), position))
+        words = re.findall(r"\w+", result)
+        held = {base.get(name, name) for name in (*words, *(() if self.owned else params))}
+        given = tuple((node.name, memory.bytes_of(self.program.bound.get(node))) for node in self.program.inputs)
+        events = [memory.Event(given, ())]
+        for position, line in enumerate(lines):
+            names = dict.fromkeys(base.get(name, name) for name in (*line.reads, *line.makes))
+            drops = tuple(name for name in names if last[name] == position and name not in held)
+            events.append(memory.Event(line.memory, drops))
+        outputs = {launch: self._memory(kernel) for launch, kernel in self.kernels.values()}
+        candidates = {name: size for row in outputs.values() for name, size in row}
+        chosen = memory.kept(memory.eager_events(self.program, self.owned), events, candidates)
+        return {launch: tuple(name in chosen for name, _ in row) for launch, row in outputs.items()}
+
     def _launch(self, group: Group, helpers: list[str] | None) -> list[_Line]:
         """Call a kernel. helpers: where the text goes of what replaces it; None: the call starts again instead."""
         name, kernel = self.kernels[group.number]
@@ -212,7 +266,7 @@ class _Writer:
             outputs.append(self.variables[operand.serial])
         target = outputs[0] if len(outputs) == 1 else "results"
         reads = tuple(word.partition("[")[0] for word in inputs)
-        lines = [_Line(f"{target} = {name}({', '.join(inputs)})", reads, (target,))]
+        lines = [_Line(f"{target} = {name}({', '.join(inputs)})", reads, (target,), self._memory(kernel))]
         if replacement is None:
             lines.append(_Line(f"if {target} is None: return {MISS}"))
         else:
@@ -220,7 +274,11 @@ class _Writer:
             lines.append(_Line(f"if {target} is None: {target} = {call}", tuple(replacement)))
         if len(outputs) > 1:
             lines.append(_Line(f"{', '.join(outputs)} = results", (), tuple(outputs)))
+            lines.append(_Line("del results"))
         return lines
+
+    def _memory(self, kernel: Kernel) -> tuple[tuple[str, int], ...]:
+        return tuple((self.variables[x.serial], x.dtype.itemsize * x.numel) for x in kernel.outputs)
 
     def _output_name(self, serial: int) -> str:
         """A node's one tensor keeps the node's name."""
@@ -278,9 +336,9 @@ def _without_unread(lines: list[_Line], numbers: set[str], result: str) -> list[
     return kept[::-1]
 
 
-def _with_deletes(lines: list[_Line], params: list[str], result: str) -> list[str]:
-    """Drop each variable after its last use, so that memory is free as early as in eager."""
-    kept = {*re.findall(r"\w+", result), *params, "results"}
+def _with_deletes(lines: list[_Line], params: list[str], result: str, owned: bool) -> list[str]:
+    """Drop each variable after its last use, so that memory is free as early as in eager. owned: parameters as well."""
+    kept = {*re.findall(r"\w+", result), *(() if owned else params), "results"}
     last: dict[str, int] = {}
     for position, line in enumerate(lines):
         last.update(dict.fromkeys((*line.reads, *line.makes), position))

@@ -6,6 +6,7 @@ class Launch:
         address: int,
         inputs: tuple[Any, ...],
         outputs: tuple[Any, ...],
+        keeps: tuple[bool, ...],
         dtypes: tuple[Any, ...],
         sizes: tuple[Any, ...],
         loops: tuple[Any, ...],

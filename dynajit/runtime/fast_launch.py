@@ -38,6 +38,7 @@ def table(binary: Binary) -> tuple[Any, ...]:
         binary.address,
         tuple(map(_row, kernel.inputs)),
         tuple(map(_row, kernel.outputs)),
+        binary.keeps or (True,) * len(kernel.outputs),
         tuple(operand.dtype for operand in kernel.outputs),
         tuple((size.hint, size.operand, size.dim, size.extent, size.divide) for size in kernel.sizes),
         tuple(loop.axes for loop in kernel.loops),
@@ -80,10 +81,15 @@ def spare_bytes() -> int:
 
 
 def keep_results(module: ModuleType, size: int) -> int:
-    """Set how much is kept; what was left of it before."""
+    """Set how much is kept, and let go of what is; what the limit was before."""
     count = torch._C._storage_Use_Count if size else None
-    left: int = module.keep(size, count, torch.is_inference_mode_enabled)
-    return left
+    before: int = module.keep(size, count, torch.is_inference_mode_enabled, _laid_out)
+    return before
+
+
+def _laid_out(storage: Any, dtype: torch.dtype, size: Any, stride: Any) -> torch.Tensor:
+    """A new tensor in the memory of an earlier one of as many bytes."""
+    return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, size, stride).data
 
 
 def _empty_strided() -> Callable[..., torch.Tensor]:

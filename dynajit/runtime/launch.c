@@ -12,7 +12,8 @@
 
 enum { MAX_RANK = 12, MAX_AXES = 24, MAX_LOOPS = 16, MAX_INPUTS = 32, MAX_OUTPUTS = 16, MAX_PINS = 32, MAX_HELD = 48, MAX_TERMS = 8,
        MAX_PICKED = 48 };
-enum { SPARES = 2, WORTH_KEEPING = 1 << 18 }; /* buffers of an output; bytes: smaller ones come without page faults */
+enum { SPARES = 64, WORTH_KEEPING = 1 << 18 }; /* how many; bytes: smaller ones come without page faults */
+enum { STALE = 1024 }; /* results later, memory that nobody used again is let go */
 enum { LET_GO = 16384 }; /* elements: below this, letting other threads run costs more than the kernel */
 
 typedef int32_t (*get_pointer)(void *, void **);
@@ -31,20 +32,26 @@ static struct {
     uint64_t plain_keys; /* the keys a plain CPU tensor may have */
     PyObject *types;     /* (Tensor, Parameter) */
     PyObject *empty_strided; /* (sizes, strides, dtype) -> a new tensor on the CPU */
-    PyObject *use_count, *in_inference_mode; /* functions; NULL: nothing is kept */
+    PyObject *use_count, *in_inference_mode, *laid_out; /* functions; NULL: nothing is kept */
     PyObject *data, *untyped_storage, *cdata; /* names */
     int64_t room;                             /* bytes that may still be kept */
 } torch;
 
 /* Memory of an earlier result. Fresh pages cost more than most kernels: once nobody else holds a result, the next one
- * goes to the same place, through a tensor of its own. */
+ * of as many bytes goes to the same place, through a tensor of its own. All launches share these, so that a program
+ * holds no more than it had in use at one time. */
 typedef struct {
     PyObject *alias, *storage, *address; /* NULL: nothing is kept here */
     void *pointer;
-    int64_t bytes;
-    long idle;       /* references to the storage when nobody else has one ... */
+    int64_t bytes, turn; /* turn: of its last use */
+    int32_t dtype;
+    long idle;        /* references to the storage when nobody else has one ... */
     Py_ssize_t known; /* ... and to the Python object for it */
 } Spare;
+
+static Spare spares[SPARES];
+static int64_t turn;    /* how many results there were */
+static Py_ssize_t live; /* launches */
 
 typedef struct {
     int rank, dtype, dense, width; /* width: bytes of an element */
@@ -88,12 +95,11 @@ typedef struct {
     int inputs, outputs, axes, loops, pins, measures, held, numbers, extents; /* the last `extents` of the numbers are sizes */
     Operand operand[MAX_INPUTS + MAX_OUTPUTS];
     PyObject *dtype[MAX_OUTPUTS];
+    char keeps[MAX_OUTPUTS]; /* may a result go to memory of earlier ones? */
     Size size[MAX_AXES];
     Product loop[MAX_LOOPS], pin[MAX_PINS], measure[MAX_PINS];
     Held hold[MAX_HELD];
     PyObject *shape[MAX_OUTPUTS], *steps[MAX_OUTPUTS]; /* tuples: sizes and strides of the result before, or NULL */
-    Spare spare[MAX_OUTPUTS][SPARES];
-    int oldest[MAX_OUTPUTS]; /* which spare gives way */
     char number[MAX_INPUTS]; /* 'i', 'f' or 's' for a size */
 } Launch;
 
@@ -226,25 +232,63 @@ static long uses(PyObject *address) {
     return uses;
 }
 
-/* Is the memory of the kind that is wanted, still where it was, and does nobody else look at it? */
-static int spare_fits(const Spare *spare, const Operand *operand, const int64_t *extents, const int64_t *strides,
-                      int64_t bytes) {
-    int64_t *sizes, *steps;
-    void *pointer, *tensor;
-    if (!spare->alias || spare->bytes != bytes || Py_REFCNT(spare->storage) != spare->known)
-        return 0;
-    tensor = (char *)spare->alias + torch.tensor;
-    if (torch.data_ptr(tensor, &pointer) || pointer != spare->pointer) return 0;
-    if (torch.sizes(tensor, &sizes) || torch.strides(tensor, &steps)) return 0;
-    for (int d = 0; d < operand->rank; d++)
-        if (sizes[d] != extents[d] || steps[d] != strides[d]) return 0;
+/* Is the memory still where it was, and does nobody else look at it? */
+static int spare_is_idle(const Spare *spare) {
+    void *pointer;
+    if (Py_REFCNT(spare->storage) != spare->known) return 0;
+    if (torch.data_ptr((char *)spare->alias + torch.tensor, &pointer) || pointer != spare->pointer) return 0;
     return uses(spare->address) == spare->idle;
 }
 
+/* Is the alias a tensor as it is wanted? */
+static int spare_fits(const Spare *spare, const Operand *operand, const int64_t *extents, const int64_t *strides) {
+    int64_t *sizes, *steps, rank;
+    void *tensor = (char *)spare->alias + torch.tensor;
+    if (spare->dtype != operand->dtype || torch.dim(tensor, &rank) || rank != operand->rank) return 0;
+    if (torch.sizes(tensor, &sizes) || torch.strides(tensor, &steps)) return 0;
+    for (int d = 0; d < operand->rank; d++)
+        if (sizes[d] != extents[d] || steps[d] != strides[d]) return 0;
+    return 1;
+}
+
+/* Idle memory of a result of that size, if possible one laid out the same way. */
+static Spare *spare_find(const Operand *operand, const int64_t *extents, const int64_t *strides, int64_t bytes) {
+    for (int other = 0; other < 2; other++)
+        for (int s = 0; s < SPARES; s++) {
+            Spare *spare = &spares[s];
+            if (!spare->alias || spare->bytes != bytes) continue;
+            if (spare_fits(spare, operand, extents, strides) != other && spare_is_idle(spare)) return spare;
+        }
+    return NULL;
+}
+
+/* A place to remember memory in. What was not used for long gives way, then what is idle; at last what is in use is
+ * forgotten. NULL where more would be kept than is allowed. */
+static Spare *spare_place(int64_t bytes) {
+    Spare *free = NULL, *oldest = NULL;
+    for (int s = 0; s < SPARES; s++)
+        if (spares[s].alias && turn - spares[s].turn > STALE) spare_clear(&spares[s]);
+    while (torch.room < bytes) {
+        Spare *idle = NULL;
+        for (int s = 0; s < SPARES; s++)
+            if (spares[s].alias && (!idle || spares[s].turn < idle->turn) && spare_is_idle(&spares[s]))
+                idle = &spares[s];
+        if (!idle) return NULL;
+        spare_clear(idle);
+    }
+    for (int s = 0; s < SPARES; s++) {
+        if (!spares[s].alias) free = &spares[s];
+        if (!oldest || spares[s].turn < oldest->turn) oldest = &spares[s];
+    }
+    if (free) return free;
+    spare_clear(oldest);
+    return oldest;
+}
+
 /* Remember the memory of a new result. Failing to is no error. */
-static void spare_keep(Spare *spare, PyObject *made, int64_t bytes) {
-    spare_clear(spare);
-    if (torch.room < bytes) return;
+static void spare_keep(PyObject *made, int64_t bytes, int32_t dtype) {
+    Spare *spare = spare_place(bytes);
+    if (!spare) return;
     spare->alias = PyObject_GetAttr(made, torch.data);
     spare->storage = spare->alias ? PyObject_CallMethodNoArgs(spare->alias, torch.untyped_storage) : NULL;
     spare->address = spare->storage ? PyObject_GetAttr(spare->storage, torch.cdata) : NULL;
@@ -258,7 +302,13 @@ static void spare_keep(Spare *spare, PyObject *made, int64_t bytes) {
     spare->idle = now - 1; /* without the result itself */
     spare->known = Py_REFCNT(spare->storage);
     spare->bytes = bytes;
+    spare->dtype = dtype;
+    spare->turn = turn;
     torch.room -= bytes;
+}
+
+static void spares_clear(void) {
+    for (int s = 0; s < SPARES; s++) spare_clear(&spares[s]);
 }
 
 static int may_keep(void) {
@@ -302,19 +352,26 @@ static PyObject *allocate(Launch *self, int k, const int64_t *sizes, int64_t *st
         step *= extents[d];
     }
     const int64_t bytes = step * operand->width;
-    const int keeps = bytes >= WORTH_KEEPING && may_keep();
-    for (int s = 0; keeps && s < SPARES; s++)
-        if (spare_fits(&self->spare[k][s], operand, extents, strides, bytes))
-            return PyObject_GetAttr(self->spare[k][s].alias, torch.data);
+    const int keeps = self->keeps[k] && bytes >= WORTH_KEEPING && may_keep();
+    Spare *spare = keeps ? spare_find(operand, extents, strides, bytes) : NULL;
+    turn += keeps;
+    if (spare) spare->turn = turn;
+    if (spare && spare_fits(spare, operand, extents, strides)) return PyObject_GetAttr(spare->alias, torch.data);
     if (set_numbers(&self->shape[k], extents, operand->rank) < 0 ||
         set_numbers(&self->steps[k], strides, operand->rank) < 0)
         return NULL;
+    if (spare) {
+        /* Owned, all of it: another thread may come in between. It does not find the storage idle meanwhile. */
+        PyObject *args[] = {Py_NewRef(spare->storage), self->dtype[k], Py_NewRef(self->shape[k]), Py_NewRef(self->steps[k])};
+        PyObject *made = PyObject_Vectorcall(torch.laid_out, args, 4, NULL);
+        Py_DECREF(args[0]);
+        Py_DECREF(args[2]);
+        Py_DECREF(args[3]);
+        return made;
+    }
     PyObject *args[] = {self->shape[k], self->steps[k], self->dtype[k]};
     PyObject *made = PyObject_Vectorcall(torch.empty_strided, args, 3, NULL);
-    if (made && keeps) {
-        spare_keep(&self->spare[k][self->oldest[k]], made, bytes);
-        self->oldest[k] = (self->oldest[k] + 1) % SPARES;
-    }
+    if (made && keeps) spare_keep(made, bytes, operand->dtype);
     return made;
 }
 
@@ -477,18 +534,18 @@ static int parse_held(PyObject *row, Held *held) {
     return 0;
 }
 
-/* Launch(address, inputs, outputs, output dtypes, sizes, loops, pins, numbers, measures, held) */
+/* Launch(address, inputs, outputs, which to keep, output dtypes, sizes, loops, pins, numbers, measures, held) */
 static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     unsigned long long address;
-    PyObject *inputs, *outputs, *dtypes, *sizes, *loops, *pins, *measures, *held;
+    PyObject *inputs, *outputs, *keeps, *dtypes, *sizes, *loops, *pins, *measures, *held;
     const char *numbers;
     Py_ssize_t count;
     if (keywords && PyDict_GET_SIZE(keywords)) {
         PyErr_SetString(PyExc_TypeError, "Launch takes no keywords");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "KO!O!O!O!O!O!s#O!O!", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
-                          &PyTuple_Type, &dtypes, &PyTuple_Type, &sizes, &PyTuple_Type, &loops, &PyTuple_Type, &pins,
+    if (!PyArg_ParseTuple(args, "KO!O!O!O!O!O!O!s#O!O!", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+                          &PyTuple_Type, &keeps, &PyTuple_Type, &dtypes, &PyTuple_Type, &sizes, &PyTuple_Type, &loops, &PyTuple_Type, &pins,
                           &numbers, &count, &PyTuple_Type, &measures, &PyTuple_Type, &held))
         return NULL;
     if (check_count(PyTuple_GET_SIZE(inputs), MAX_INPUTS, "inputs") < 0 ||
@@ -500,6 +557,7 @@ static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         check_count(PyTuple_GET_SIZE(held), MAX_HELD, "relations") < 0 || check_count(count, MAX_INPUTS, "numbers") < 0)
         return NULL;
     Launch *self = (Launch *)type->tp_alloc(type, 0);
+    live += self != NULL;
     if (!self) return NULL;
     self->vectorcall = launch;
     self->kernel = (void (*)(void *const *, const int64_t *, const Number *))(uintptr_t)address;
@@ -520,6 +578,7 @@ static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     for (int k = 0; k < self->outputs; k++) {
         if (parse_operand(PyTuple_GET_ITEM(outputs, k), &self->operand[self->inputs + k]) < 0) goto fail;
         self->dtype[k] = Py_NewRef(PyTuple_GET_ITEM(dtypes, k));
+        self->keeps[k] = k < PyTuple_GET_SIZE(keeps) && PyTuple_GET_ITEM(keeps, k) == Py_True;
     }
     for (int axis = 0; axis < self->axes; axis++) {
         Size *size = &self->size[axis];
@@ -559,8 +618,8 @@ static void launch_dealloc(PyObject *object) {
         Py_XDECREF(self->dtype[k]);
         Py_XDECREF(self->shape[k]);
         Py_XDECREF(self->steps[k]);
-        for (int s = 0; s < SPARES; s++) spare_clear(&self->spare[k][s]);
     }
+    if (--live == 0) spares_clear();
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -604,19 +663,22 @@ static PyObject *setup(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* keep(bytes, use_count, is_inference_mode_enabled): how much memory of earlier results all launches may keep, and the
- * functions that tell whether they may; keep(0, None, None) for nothing. -> what is left of it, before. */
+/* keep(bytes, use_count, is_inference_mode_enabled, laid_out): how much memory of earlier results all launches may keep,
+ * the functions that tell whether they may, and the one that makes a tensor of a storage; keep(0, None, None, None) for
+ * nothing. What was kept is let go. -> what was allowed before. */
 static PyObject *keep(PyObject *module, PyObject *args) {
     (void)module;
     long long bytes;
-    PyObject *use_count, *inference;
-    if (!PyArg_ParseTuple(args, "LOO", &bytes, &use_count, &inference)) return NULL;
+    PyObject *use_count, *inference, *laid_out;
+    if (!PyArg_ParseTuple(args, "LOOO", &bytes, &use_count, &inference, &laid_out)) return NULL;
+    spares_clear();
     const long long before = torch.room;
     Py_XSETREF(torch.data, PyUnicode_InternFromString("data"));
     Py_XSETREF(torch.untyped_storage, PyUnicode_InternFromString("untyped_storage"));
     Py_XSETREF(torch.cdata, PyUnicode_InternFromString("_cdata"));
     if (!torch.data || !torch.untyped_storage || !torch.cdata) return NULL;
     Py_XSETREF(torch.in_inference_mode, Py_NewRef(inference));
+    Py_XSETREF(torch.laid_out, Py_NewRef(laid_out));
     Py_XSETREF(torch.use_count, use_count == Py_None ? NULL : Py_NewRef(use_count));
     torch.room = bytes;
     return PyLong_FromLongLong(before);

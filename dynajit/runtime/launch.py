@@ -23,10 +23,11 @@ Launch = Callable[..., Any]  # tensors and numbers in; a tensor, a tuple of them
 
 @dataclass(frozen=True, eq=False)
 class Binary:
-    """A kernel and where its machine code is."""
+    """A kernel and where its machine code is. keeps: which results may go to memory of earlier ones; none said: all."""
 
     kernel: Kernel
     address: int
+    keeps: tuple[bool, ...] = ()
 
 
 def python_launch(binary: Binary) -> Launch:

@@ -131,14 +131,24 @@ def _reaches(wanted: Sequence[Node], saved: set[Node], again: set[Node], joint: 
 # -- the cut -----------------------------------------------------------------------------------------------------
 
 
-def _cost(node: Node, results: set[Node]) -> int:
+def _cost(node: Node, results: set[Node], again: set[Node]) -> int:
     """What keeping a value costs: a write, if it would not be written anyway, and a read."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return INFINITE
     size = max(value.numel(), 1) * value.element_size()
     kept = node.op == "placeholder" or node in results or node.target in VIEWS or _is_part_of_view(node)
-    return 1 + size if kept else 1 + 2 * size
+    return 1 + size if kept or _is_met_again(node, again) else 1 + 2 * size
+
+
+def _is_met_again(node: Node, again: set[Node]) -> bool:
+    """Is it made of several tensors as large as itself, and read more than once? Then the forward pass stores it, too,
+    rather than read them all a second time."""
+    if node not in again or len(node.users) < 2:
+        return False
+    size: int = node.meta["val"].numel()
+    sources = [source.meta.get("val") for source in node.all_input_nodes]
+    return len([v for v in sources if isinstance(v, torch.Tensor) and v.numel() >= size]) > 1
 
 
 def _cut(joint: Joint, wanted: Sequence[Node], again: set[Node], results: set[Node]) -> list[Node]:
@@ -153,7 +163,7 @@ def _cut(joint: Joint, wanted: Sequence[Node], again: set[Node], results: set[No
     number = {node: 2 + 2 * k for k, node in enumerate(reach)}
     net = _Network(2 + 2 * len(reach))
     for node, at in number.items():
-        net.add(at, at + 1, _cost(node, results))
+        net.add(at, at + 1, _cost(node, results, again))
         if node in again and _tensors(node, joint):
             for source in _tensors(node, joint):
                 net.add(number[source] + 1, at, INFINITE)
@@ -161,9 +171,9 @@ def _cut(joint: Joint, wanted: Sequence[Node], again: set[Node], results: set[No
             net.add(0, at, INFINITE)
     for node in wanted:
         net.add(number[node] + 1, 1, INFINITE)
-    near = net.near_side()
+    far = net.far_side()
     order = [node for node in joint.graph.nodes if node in number]
-    return [node for node in order if number[node] in near and number[node] + 1 not in near]
+    return [node for node in order if number[node] not in far and number[node] + 1 in far]
 
 
 class _Network:
@@ -191,8 +201,9 @@ class _Network:
                     queue.append(self.to[edge])
         return level
 
-    def near_side(self) -> set[int]:
-        """Push as much as goes through; what the source still reaches."""
+    def far_side(self) -> set[int]:
+        """Push as much as goes through; what still reaches the sink. Of several smallest cuts it is the one that leaves
+        least to compute again."""
         while (level := self._levels())[1] >= 0:
             tried = [0] * len(self.edges)
             while path := self._path(level, tried):
@@ -200,7 +211,13 @@ class _Network:
                 for edge in path:
                     self.left[edge] -= room
                     self.left[edge ^ 1] += room
-        return {k for k, depth in enumerate(level) if depth >= 0}
+        found, stack = {1}, [1]
+        while stack:
+            for edge in self.edges[stack.pop()]:
+                if self.left[edge ^ 1] and self.to[edge] not in found:
+                    found.add(self.to[edge])
+                    stack.append(self.to[edge])
+        return found
 
     def _path(self, level: list[int], tried: list[int]) -> list[int]:
         path: list[int] = []

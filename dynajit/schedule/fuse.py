@@ -235,6 +235,9 @@ class _Fuser:
             level += 1
         extent = self._extent(value)
         candidates = self.near[self.epoch, level, extent][-3:]
+        if not same and level < self.floor:  # its readers will most likely come after the last call, too
+            level = self.floor
+            candidates += self.near[self.epoch, level, extent][-3:]
         if extent <= SMALL_KERNEL:  # it may as well be computed later than it could be
             candidates = self.near[self.epoch, level + 1, extent][-3:] + candidates
         for group in reversed(candidates):
@@ -317,7 +320,7 @@ class _Fuser:
             if serial == value.serial or (serial not in self.homes and axes in (full, rows)):
                 self.homes[serial] = group
                 chain = self.chains.get(serial)
-                if chain is not None and len(chain.large) > READS:
+                if chain is not None and len(chain.large) > (1 if serial in self.needs.roots else READS):
                     del self.chains[serial], self.inline[serial]  # stored once, where it was computed anyway
         for load, _ in placement.loads.values():
             base = base_of(load)

@@ -108,3 +108,49 @@ def test_as_much_as_is_allowed() -> None:
     finally:
         keep_results(module, before)
     assert spare_bytes() > 0
+
+
+def test_kernels_share_what_is_idle() -> None:
+    """Another kernel's result of as many bytes goes to the same memory, whatever its shape and type; one that is held
+    does not."""
+    module = c_module()
+    if module is None:
+        pytest.skip("the C launcher is not built")
+    before = keep_results(module, 2**26)
+    try:
+        options = Options(build="sync")
+        floats: Any = native(symbolic_trace(lambda x: (x * 2 + 1,)), [torch.zeros(SIZE)], options).fn
+        other = native(
+            symbolic_trace(lambda x: ((x * 2 + 1) * 3,)), [torch.zeros(50, SIZE // 100, dtype=torch.int64)], options
+        )
+        first = floats(torch.ones(SIZE))[0]
+        place = first.data_ptr()
+        held = other.fn(torch.ones(50, SIZE // 100, dtype=torch.int64))[0]
+        assert held.data_ptr() != place
+        del first
+        second = other.fn(torch.ones(50, SIZE // 100, dtype=torch.int64))[0]
+        assert second.data_ptr() == place
+        assert second.shape == (50, SIZE // 100)
+        assert second.stride() == (SIZE // 100, 1)
+        assert (second.dtype, second._version, second._base) == (torch.int64, 0, None)
+        assert second.untyped_storage().nbytes() == 4 * SIZE
+        assert bool((second == 9).all())
+        assert bool((held == 9).all())
+        third = floats(torch.ones(SIZE))[0]
+        assert third.data_ptr() not in (place, held.data_ptr())
+    finally:
+        keep_results(module, before)
+
+
+def test_idle_memory_of_other_sizes_gives_way() -> None:
+    module = c_module()
+    if module is None:
+        pytest.skip("the C launcher is not built")
+    before = keep_results(module, SIZE * 4 + 1000)
+    try:
+        fn: Any = native(symbolic_trace(lambda x: (x * 2 + 1,)), [torch.zeros(SIZE)], Options(build="sync")).fn
+        fn(torch.ones(SIZE))
+        places = {fn(torch.ones(SIZE - 8))[0].data_ptr() for _ in range(4)}
+        assert len(places) == 1  # it is remembered in place of the first
+    finally:
+        keep_results(module, before)

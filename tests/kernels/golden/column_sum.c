@@ -11,12 +11,12 @@ void k0_mul_sum(void *const *p, const long *z, const union number *s)
     const long start = r % tiles * each;
     const long m = n0 - start < each ? n0 - start : each;
     // line 3: sum_1 = ...
-    float sum1[512];
+    float sum1[1024];
     struct columns_f32 sum1_sum;
     columns_start_f32(&sum1_sum, n1, start, m, n0);
     for (long i1 = 0; i1 < n1; i1++) {
       const float *const x_at = x + start + i1 * x_1;
-      float mul_b[512];
+      float mul_b[1024];
 #pragma omp simd
       for (long j = 0; j < m; j++) {
         const float x_v = x_at[j];
