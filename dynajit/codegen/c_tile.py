@@ -465,7 +465,7 @@ class _Stages:
                 self.wanted[self.stage.get(target.serial, 0)].setdefault(target.serial)
 
     def _memory(self, serial: int) -> str | None:
-        """Where a value already lies as a reduction reads it."""
+        """Where a value already lies as a reduction or a call reads it."""
         tiles, stmt = self.tiles, self.by_serial.get(serial)
         if stmt is None:  # computed before the rows of this tile: a block, or one number
             known = tiles.known.get(serial, "")

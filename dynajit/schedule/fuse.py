@@ -112,7 +112,9 @@ class _Fuser:
             while group.number in self.merged:
                 group = self.merged[group.number]
             homes[serial] = group
-        return Schedule(self.axes, self.groups, homes, self.stored, self.report)
+        read = {group.number for serial, group in homes.items() if serial in self.stored}
+        groups = [group for group in self.groups if group.number in read]  # the others' values are computed elsewhere
+        return Schedule(self.axes, groups, homes, self.stored, self.report)
 
     def _find_uses(self, live: set[int], named: dict[Node, list[Value]]) -> None:
         """What each item computes for the first time, and where each value is read directly."""

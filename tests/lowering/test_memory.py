@@ -180,3 +180,22 @@ def test_wide_columns_are_right() -> None:
 
     assert kernels(compiled(function, t(37, 1500)))
     both(lambda x: (torch.exp(x) * 2).sum(0), [g(37, 1500)])
+
+
+def test_a_block_that_a_function_takes_in_every_row() -> None:
+    """A value of the columns, kept before the rows begin, goes into a function of each row; with a sum beside it."""
+
+    def function(x: Any, y: Any, z: Any) -> Any:
+        power = torch.pow(x, y - 1)
+        return power * z, (x * z).sum(0)
+
+    args = [t(30, 700).abs() + 0.5, t(700, seed=1), t(30, 700, seed=2)]
+    graph = every_kernel(symbolic_trace(function), args)
+    for mine, wanted in zip(graph.fn(*args), function(*args), strict=True):
+        torch.testing.assert_close(mine, wanted)
+
+
+def test_no_kernel_makes_nothing() -> None:
+    """What was computed for one reader is computed again by another, and then nobody reads it from memory."""
+    graph = compiled(lambda x, y: torch.pow(x, y), g(5, 10, 5), g(10, 5, seed=1))
+    assert all(kernel.writes for kernel in kernels(graph))
