@@ -472,11 +472,13 @@ def _extents(node: Node, result: Any) -> dict[int, int | Node]:
     target: Any = node.target
     if node.kwargs.keys() - TENSOR_OPTIONS or not isinstance(result, torch.Tensor):
         return {}
-    given = node.args[1:] if node.op == "call_method" or target in SIZED else node.args
     if not (target in SIZED or target in FILLED or (node.op == "call_method" and target in SIZED_METHODS)):
         return {}
-    given = given[:1] if target is torch.full or isinstance(target, torch._ops.OpOverload) else given  # then the value
-    sizes = list(leaves(given))
+    given = node.args[1:] if node.op == "call_method" or target in SIZED else node.args
+    with_value = target is torch.full or isinstance(target, torch._ops.OpOverload)
+    sizes, values = list(leaves(given[:1] if with_value else given)), given[1:] if with_value else ()
+    if any(isinstance(value, Node) for value in leaves((values, dict(node.kwargs)))):
+        return {}  # a number of the graph fills the tensor
     if len(sizes) != result.dim() or not any(isinstance(size, Node) for size in sizes):
         return {}
     return {d: size for d, size in enumerate(sizes) if isinstance(size, Node) or (type(size) is int and size > 1)}

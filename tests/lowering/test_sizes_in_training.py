@@ -243,3 +243,14 @@ def test_formulas() -> None:
 def test_layouts(shape: tuple[int, ...], strides: tuple[int, ...], layout: Any) -> None:
     assert layout_of(shape, strides) == layout
     assert strides_of(layout, shape) == strides
+
+
+def test_a_size_and_what_fills_it_both_differ() -> None:
+    def function(x: torch.Tensor, n: int, v: float) -> tuple[torch.Tensor, ...]:
+        return torch.full((n, 3), v) + x, torch.full((n, 3), n) * 2 + x, x.new_full((n, 3), v) * x
+
+    compiled = dynajit.compile(function, backend=lambda gm, inputs: native.native(gm, inputs, Options(), lone=True).fn)
+    for n, v in [(3, 0.5), (4, 1.5), (5, 2.5), (5, 3.5), (6, 3.5)]:
+        x = torch.randn(n, 3)
+        for a, b in zip(compiled(x, n, v), function(x, n, v), strict=True):
+            assert torch.equal(a, b)
