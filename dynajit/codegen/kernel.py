@@ -279,6 +279,9 @@ def _held(
         if value.op != "lookup":
             continue
         dims = dims_of(group.dims[serial])
+        if not value.arg.guarded:  # a number that is wrong reads the first element
+            k = load_of[serial]
+            found.update(dict.fromkeys(Held((), 1, 0, ((k, d, 1),), False) for d in inputs[k].picked))
         for relation in value.arg.relations:
             size = None if relation.pin is None else program.pins.get(relation.pin[0], {}).get(relation.pin[1])
             if relation.pin is not None and size is None:

@@ -306,6 +306,20 @@ def _repeat(x: torch.Tensor, repeats: Sequence[int]) -> torch.Tensor:
     return new([size * times for size, times in zip(shape, repeats, strict=True)], x.dtype)
 
 
+@rule(*(getattr(aten, f"{kind}_pad{rank}d").default for kind in ("reflection", "replication") for rank in (2, 3)))
+def _edges(x: torch.Tensor, pad: Sequence[int]) -> torch.Tensor:
+    """In the memory format of the tensor, as the kernels of the CPU do; the meta kernels do not say so."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    kept = formats.get(x.dim())
+    sides = [(0, 0)] * (x.dim() - len(pad) // 2) + [(pad[k], pad[k + 1]) for k in range(len(pad) - 2, -1, -2)]
+    if kept is None or x.is_contiguous() or not x.is_contiguous(memory_format=kept) or x.device.type != "meta":
+        raise NoRule
+    if any(max(side) >= size for side, size in zip(sides, x.shape, strict=True)):
+        raise NoRule  # perhaps an error
+    shape = [size + sum(side) for side, size in zip(sides, x.shape, strict=True)]
+    return torch.empty(shape, dtype=x.dtype, device=META, memory_format=kept)
+
+
 @rule(aten.nll_loss_forward.default)
 def _nll_loss(x: torch.Tensor, target: torch.Tensor, weight: Any, reduction: int, ignore_index: int) -> Any:
     return new(target.shape if reduction == 0 else (), x.dtype), new((), x.dtype)

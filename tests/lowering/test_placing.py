@@ -40,6 +40,16 @@ ROWS = [
     row(F.pad, t(2, 3, 8, 8), (1, 1, 1, 1)),
     row(F.pad, t(2, 3, 8, 8).to(memory_format=torch.channels_last), (1, 1, 1, 1)),
     row(F.pad, t(7, 9, dtype=I64), (1, 1), value=3),
+    *(
+        row(F.pad, t(2, 7, 33, dtype=d), (2, 3), m)
+        for m in ("replicate", "reflect")
+        for d in (torch.float32, F64, BF16)
+    ),
+    *(row(F.pad, t(2, 3, 8, 9), (2, 0, 3, 1), m) for m in ("replicate", "reflect")),
+    *(
+        row(F.pad, t(2, 3, 8, 9).to(memory_format=torch.channels_last), (2, 3, 3, 1), m)
+        for m in ("replicate", "reflect")
+    ),
     *(row(torch.flip, t(7, 33, dtype=d), [1]) for d in DTYPES),
     *(row(torch.flip, t(4, 5, 12), dims) for dims in ([0], [1], [0, 2], [-1, -2], [])),
     *(row(torch.roll, t(7, 33, dtype=d), 5, 1) for d in DTYPES),
@@ -114,6 +124,8 @@ FUSED: list[tuple[Callable[..., Any], Callable[[int, int], tuple[Any, ...]]]] = 
     (lambda x, y: (torch.slice_scatter(x, y * 2, 1, 2, 6) + 1,), lambda n, m: (t(n, m), t(n, 4))),
     (lambda x, y: (torch.select_scatter(x + 1, y * 2, 1, 2) * 2,), lambda n, m: (t(n, m), t(n))),
     (lambda x: (x.narrow(1, 2, 5) * 2,), lambda n, m: (t(n, m),)),
+    (lambda x: (F.pad(x * 2, (2, 3), mode="reflect") + 1,), lambda n, m: (t(2, n, m),)),
+    (lambda x: (F.pad(x * 2, (2, 3, 1, 1), mode="replicate") + 1,), lambda n, m: (t(2, 3, n, m),)),
 ]
 
 
@@ -361,3 +373,19 @@ def test_numbers_that_are_a_part() -> None:
 
     args = t(50, 16), torch.arange(40)[None], torch.randint(0, 50, (3, 7))
     same(function, *args, exact=False, kernels=2)
+
+
+def test_nothing_to_look_up() -> None:
+    for function, empty in (
+        (lambda x, i: (x.gather(0, i) * 2,), (t(0, 9), torch.zeros(4, 9, dtype=torch.int64))),
+        (lambda x, i: (x[i] * 2,), (t(0, 9), torch.zeros(4, dtype=torch.int64))),
+    ):
+        graph = same(function, t(6, 9), empty[1])
+        with pytest.raises((IndexError, RuntimeError)) as error:
+            function(*empty)
+        with pytest.raises(type(error.value)) as own:
+            graph.fn(*empty)
+        assert str(own.value) == str(error.value)
+    graph = same(lambda x: (F.pad(x * 2, (1, 1), mode="replicate") + 1,), t(2, 3, 9))
+    with pytest.raises(RuntimeError):
+        graph.fn(t(2, 3, 0))

@@ -321,6 +321,38 @@ lowering(aten.tril.default)(_triangle("le"))
 lowering(aten.triu.default)(_triangle("ge"))
 
 
+def _edges(kind: str) -> Any:
+    def rule(x: Value, pad: Sequence[int]) -> Value:
+        """What stands beside a tensor is its own elements: the last one, or all of them backwards."""
+        _not_empty(x)
+        if any(isinstance(p, Value) or p < 0 for p in pad):
+            raise Unsupported("a number that is not a constant, or a part")
+        rank, places, relations = len(x.shape), _walks(x), []
+        sides = {rank - 1 - k: (pad[2 * k], pad[2 * k + 1]) for k in range(len(pad) // 2)}
+        shape = tuple(size + sum(sides.get(d, (0, 0))) for d, size in enumerate(x.shape))
+        for d, (left, right) in sides.items():
+            if not left and not right:
+                continue
+            size, at = extent(x, d), _plus(here(d, shape), -left)
+            last = (size + -1).value()
+            if kind == "replicate":
+                number = op("where", op("lt", at, 0), const(0, INT), op("where", op("lt", last, at), last, at))
+            else:
+                number = op("where", op("lt", at, 0), op("sub", 0, at), at)
+                number = op("where", op("lt", last, number), op("sub", (size * 2 + -2).value(), number), number)
+                relations.append(at_most(max(left, right) + 1, size))
+            places[d] = Number(number)
+            relations.append(equal((d,), size + (left + right)))
+        return _whole(moved(x, places, shape, relations), shape) if relations else copy(x)
+
+    return rule
+
+
+for _rank in (1, 2, 3):
+    lowering(getattr(aten, f"replication_pad{_rank}d").default)(_edges("replicate"))
+    lowering(getattr(aten, f"reflection_pad{_rank}d").default)(_edges("reflect"))
+
+
 # -- gradients of parts ------------------------------------------------------------------------------------------
 
 
