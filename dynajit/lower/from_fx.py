@@ -20,6 +20,7 @@ from dynajit.lower.build import HALVES, SUPPORTED, Unsupported
 from dynajit.lower.common import without_repeats
 from dynajit.lower.ir import LEAVES, VIEWS, Buffer, Origin, Value
 from dynajit.lower.lowering import RESHAPES, lower
+from dynajit.lower.moving import SINCE
 from dynajit.lower.program import Compute, Extern, Item, Program, leaves, tree_map
 from dynajit.lower.shapes import WHOLE, NoRule
 
@@ -120,6 +121,7 @@ def from_fx(gm: GraphModule, example_inputs: Sequence[Any], as_they_are: Mapping
     """Lower what can be lowered. as_they_are: names of nodes that have to run as they stand, with the reason."""
     once = without_repeats(gm.graph)
     graph = _without_writes_in_place(once)
+    SINCE.set(0)
     reader = _Reader(as_they_are or {}, device_of(example_inputs), graph is not once)
     inputs, tensors = list[Node](), list[Node]()
     for node in graph.nodes:
@@ -328,6 +330,7 @@ class _Reader:
     def _extern(self, node: Node, result: Any, barrier: bool, why: str, again: bool = False) -> None:
         if barrier:
             self._parts_as_views()
+            SINCE.set(Value("const", (), (), torch.int64, 0).serial)
         if any(isinstance(leaf, torch.Tensor) and leaf.layout is not torch.strided for leaf in leaves(result)):
             result = UNKNOWN
         else:  # a constant, that recording made

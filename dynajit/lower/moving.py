@@ -7,6 +7,7 @@ operations are done after the move, so that nothing but what is in memory is eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from math import prod
 
@@ -21,6 +22,8 @@ DEAR = (UNARY | {"pow", "atan2", "hypot", "fmod"}) - {
     *("neg", "abs", "floor", "ceil", "trunc", "rint", "not", "lnot", "isnan", "isinf", "signbit", "sign"),
     *("reciprocal", "rsqrt", "sqrt"),
 }
+# Values older than this may have been written to, where they are in memory: they are read from there.
+SINCE: ContextVar[int] = ContextVar("SINCE", default=0)
 MOST = 12  # operations that are done again at the new place
 
 
@@ -155,6 +158,8 @@ def is_pushed(x: Value) -> bool:
     """Is a value computed at its new place, rather than looked up?"""
     if x.op in VIEWS or x.op in ("const", "scalar", "full", "like", "index"):
         return True
+    if x.serial < SINCE.get():
+        return False
     if x.op == "lookup":
         return not any(x.arg.checks)
     if x.op not in POINTWISE or (x.op in DEAR and x.srcs) or x.arg == "vec":
