@@ -23,6 +23,11 @@ def kernel_labels(report: Report) -> dict[tuple[str, int], str]:
     return {key: short.setdefault((key[0], *sources), f"k{len(short)}") for key, sources in texts.items()}
 
 
+def without_number(name: str) -> str:
+    """`backward k3_add_tanh` -> `backward add_tanh`. Numbers start anew in each graph, so the label says it."""
+    return re.sub(r"^(backward )?k\d+_?", r"\1", name).strip()
+
+
 def kernels_by_line(report: Report) -> dict[int, list[str]]:
     """Line -> short names of the kernels that run it."""
     labels = kernel_labels(report)

@@ -144,5 +144,6 @@ def _node_of(program: Program, serial: int) -> str:
 def _kernel_name(group: Group, program: Program) -> str:
     """What the kernel does, in the user's operations."""
     words = [program.origins[serial].text for serial in sorted(group.body) if serial in program.origins]
-    words = [word.strip("_") for word in words if word.isidentifier()]
+    words = [word.partition(".")[0].strip("_") for word in words]  # of an aten overload: "mul.Tensor"
+    words = [word for word in words if word.isidentifier()]
     return "_".join([f"k{group.number}", *dict.fromkeys(words)])[:60]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kernel_ext import html
 from kernel_ext.html import badge, div, esc, fold, later
-from kernel_ext.names import kernel_labels
+from kernel_ext.names import kernel_labels, without_number
 from kernel_ext.panels.table import panel
 from kernel_ext.units import duration, size
 
@@ -36,7 +36,7 @@ def kernels(report: Report) -> str:
             graphs[label].append(kernel.graph)
     left, short = BUDGET, SHORT
     parts: list[str] = []
-    names = [f"{label} {texts[0].name}" for label, texts in groups.items()]
+    names = [f"{label} {without_number(texts[0].name)}".strip() for label, texts in groups.items()]
     for label, texts in groups.items():
         size = sum(len(kernel.source) for kernel in texts)
         left -= size
@@ -62,7 +62,7 @@ def _group(label: str, texts: list[KernelReport], graphs: list[int], is_short: b
     first = texts[0]
     ops = f" {html.muted(esc(' → '.join(first.ops)))}" if first.ops else ""
     several = badge(f"graphs {', '.join(map(str, graphs))}") if len(graphs) > 1 else ""
-    title = f"<b>{esc(label)}</b> {esc(first.name.removeprefix(label + '_'))}{ops}{several}"
+    title = f"<b>{esc(label)}</b> {esc(without_number(first.name))}{ops}{several}"
     body = div("".join(map(_side, texts)), "display:flex;flex-wrap:wrap;gap:12px")
     if not is_short:
         names = ", ".join(LANGUAGES.get(kernel.language, kernel.language) for kernel in texts)

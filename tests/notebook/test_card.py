@@ -23,6 +23,7 @@ from kernel_ext.collapse import groups
 from kernel_ext.forms import FRONT, front, packed_html, still_html
 from kernel_ext.html import TINTS, WORDS
 from kernel_ext.layout import Box, place
+from kernel_ext.names import without_number
 from kernel_ext.panels import Panel, panel, panels, table
 
 
@@ -100,6 +101,14 @@ def test_what_is_long_is_packed_and_complete() -> None:
     assert [node[0] for node in nodes] == [f"n{i}" for i in range(300)]
     assert nodes[7][7] == [6, 2]
     assert nodes[299][5] == "k99"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("k3_add_tanh", "add_tanh"), ("backward k0_mul", "backward mul"), ("k7", ""), ("kernel", "kernel")],
+)
+def test_a_kernel_is_named_once(name: str, shown: str) -> None:
+    assert without_number(name) == shown
 
 
 def test_both_texts_of_a_kernel_stand_together() -> None:
