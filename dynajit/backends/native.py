@@ -50,9 +50,11 @@ def native(
     *,
     lone: bool = False,
     owned: bool = False,
+    builds: list[threading.Thread] | None = None,
 ) -> CompiledGraph:
     """lone: make a kernel of a single operation, too, where eager's own would do (for tests). owned: `fn` takes its
-    arguments in a list and empties it, so that memory which nobody else holds is free after its last use.
+    arguments in a list and empties it, so that memory which nobody else holds is free after its last use. builds:
+    where the thread goes that builds the kernels meanwhile, for a caller that will wait for it.
     """
     parts = split(gm) if not owned else None
     if parts is not None:
@@ -78,10 +80,13 @@ def native(
         if not printed.kernels:
             return replace(result, fn=whole.fn)
         forms = Forms(run, make.form, owned)
-        if options.build == "async" and not make.is_built(printed):
+        if (options.build == "async" or builds is not None) and not make.is_built(printed):
             # Until the kernels are built, eager's compute the same; a wait at exit, so that no compiler is left alone.
             work = partial(_adopt, forms, example_inputs, make, printed)
-            threading.Thread(target=work, name="dynajit build", daemon=False).start()
+            thread = threading.Thread(target=work, name="dynajit build", daemon=False)
+            thread.start()
+            if builds is not None:
+                builds.append(thread)
         else:
             built, hit, seconds = make.built(printed, forms.missed)
             forms.adopt(example_inputs, built)
@@ -164,14 +169,20 @@ def _with_gradients(
 
     compile_it: Any = native  # as a backend, it shows no `lone`
 
+    builds: list[threading.Thread] | None = [] if options.build == "sync" else None  # of both passes side by side
+
     def compile_half(half: GraphModule, inputs: Sequence[Any], owned: bool = False) -> CompiledGraph:
-        made: CompiledGraph = compile_it(half, inputs, options, observer, lone=lone, owned=owned)
+        made: CompiledGraph = compile_it(half, inputs, options, observer, lone=lone, owned=owned, builds=builds)
         return made
 
     try:
         form = trained_in_any_size(gm, example_inputs, whole.fn, compile_half)
     except NotLowerable as reason:
         return replace(whole, notes=(f"the graph runs under eager autograd: {reason}",))
+    finally:
+        for thread in builds or ():
+            thread.join()
+        builds = None  # a half that is made later is built at once
     halves = (form.forward, *(half for half in form.backwards.values() if half is not None))
     kernels = tuple(
         replace(kernel, name=f"backward {kernel.name}" if k else kernel.name)

@@ -1,4 +1,5 @@
-"""Shape rules of elementwise operations on contiguous tensors: answered here, without PyTorch's Python rules.
+"""Shape rules of elementwise operations, norms and softmax on contiguous tensors: answered here, without PyTorch's
+Python rules.
 
 Those rules cost about 0.1 ms each and import sympy (0.5 s). What is not certain here goes to them.
 """
@@ -42,6 +43,10 @@ def result(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.T
         if shape is None:
             return None
         return _made(shape, _dtype(how, torch.result_type(*args)), tensors)
+    if name == "layer_norm":
+        return _layer_norm(*args, **kwargs)
+    if name in ("softmax", "log_softmax") and len(args) == 2 and not kwargs:
+        return _softmax(*args)
     if len(args) == 1 and isinstance(args[0], torch.Tensor) and _is_simple(args[0]):
         dtype = args[0].dtype
         if name in _UNARY and not kwargs and not (dtype is torch.bool and name in ("neg", "relu", "square")):
@@ -53,6 +58,26 @@ def result(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.T
         ):
             return _made(args[0].shape, dtype, args)
     return None
+
+
+def _layer_norm(
+    x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5, *rest: Any
+) -> torch.Tensor | None:
+    given = [tensor for tensor in (x, weight, bias) if tensor is not None]
+    if rest or type(eps) is not float or not all(isinstance(tensor, torch.Tensor) for tensor in given):
+        return None
+    if not isinstance(shape, (tuple, list)) or not shape or tuple(x.shape[-len(shape) :]) != tuple(shape):
+        return None
+    same = all(tuple(tensor.shape) == tuple(shape) for tensor in given[1:])
+    if not same or not x.is_floating_point() or any(tensor.dtype != x.dtype for tensor in given):
+        return None
+    return _made(x.shape, x.dtype, given) if all(map(_is_simple, given)) else None
+
+
+def _softmax(x: Any, dim: Any) -> torch.Tensor | None:
+    if not isinstance(x, torch.Tensor) or type(dim) is not int or not x.is_floating_point() or not _is_simple(x):
+        return None
+    return _made(x.shape, x.dtype, [x]) if -x.dim() <= dim < x.dim() else None
 
 
 def _broadcast(left: Sequence[int], right: Sequence[int]) -> Sequence[int] | None:

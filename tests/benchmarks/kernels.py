@@ -48,6 +48,8 @@ def operations(call: Callable[[], Any]) -> Counter[str]:
             name = event.name.removeprefix("aten::")
             if name == "reshape" and any(child.name in ("aten::clone", "aten::copy_") for child in event.cpu_children):
                 name = "clone"
+            name = {"linear": "addmm", "scaled_dot_product_attention": "attention"}.get(name, name)
+            name = "attention" if name.startswith("_scaled_dot_product") and "backward" not in name else name
             if name not in FREE:
                 found[name] += 1
     return found
