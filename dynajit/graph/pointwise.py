@@ -43,7 +43,7 @@ def result(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.T
         if shape is None:
             return None
         return _made(shape, _dtype(how, torch.result_type(*args)), tensors)
-    if name == "layer_norm":
+    if name == "layer_norm" and 2 <= len(args) <= 5 and kwargs.keys() <= {*("weight", "bias", "eps")[len(args) - 2 :]}:
         return _layer_norm(*args, **kwargs)
     if name in ("softmax", "log_softmax") and len(args) == 2 and not kwargs:
         return _softmax(*args)
@@ -60,11 +60,9 @@ def result(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.T
     return None
 
 
-def _layer_norm(
-    x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5, *rest: Any
-) -> torch.Tensor | None:
-    given = [tensor for tensor in (x, weight, bias) if tensor is not None]
-    if rest or type(eps) is not float or not all(isinstance(tensor, torch.Tensor) for tensor in given):
+def _layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> torch.Tensor | None:
+    given = [x, *(tensor for tensor in (weight, bias) if tensor is not None)]
+    if type(eps) is not float or not all(isinstance(tensor, torch.Tensor) for tensor in given):
         return None
     if not isinstance(shape, (tuple, list)) or not shape or tuple(x.shape[-len(shape) :]) != tuple(shape):
         return None

@@ -199,3 +199,15 @@ def test_no_kernel_makes_nothing() -> None:
     """What was computed for one reader is computed again by another, and then nobody reads it from memory."""
     graph = compiled(lambda x, y: torch.pow(x, y), g(5, 10, 5), g(10, 5, seed=1))
     assert all(kernel.writes for kernel in kernels(graph))
+
+
+def test_both_passes_are_built_before_the_first_call_returns() -> None:
+    def function(x: Any, w: Any) -> Any:
+        return torch.tanh(x * w + 3.25) * torch.sigmoid(x) + torch.exp(-x.abs()) * 1.75
+
+    made = native(symbolic_trace(lambda x, w: (function(x, w),)), [g(50, 70), g(70, seed=1)], Options(build="sync"))
+    launched = kernels(made)
+    assert {kernel.name.startswith("backward") for kernel in launched} == {False, True}
+    assert made.fn.__self__.first.forward.fn.__self__.forms  # type: ignore[attr-defined]
+    (half,) = made.fn.__self__.first.backwards.values()  # type: ignore[attr-defined]
+    assert half.fn.__self__.forms
