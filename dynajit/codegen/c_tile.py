@@ -7,7 +7,7 @@ compiler vectorises; what a later loop needs and is not just loaded again waits 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -551,6 +551,34 @@ class _Stages:
         tiles.known = before
 
 
+def _looked_up_in_a_row(kernel: Kernel) -> Iterator[tuple[int, Operand]]:
+    """Loops along which a lookup reads one element after another."""
+    stmts = {stmt.serial: stmt for stmt in kernel.body}
+
+    def grows(serial: int, loop: int) -> int:
+        stmt = stmts[serial]
+        if loop not in stmt.vary:
+            return 0
+        if stmt.op == "index":
+            assert isinstance(stmt.arg, tuple)
+            return int(stmt.arg[-1] == loop)
+        if stmt.op not in ("add", "sub"):
+            return 0
+        left, right = (
+            0 if is_literal else grows(int(arg), loop) for arg, is_literal in zip(stmt.args, stmt.literal, strict=True)
+        )
+        return left + right if stmt.op == "add" else left - right
+
+    for stmt in kernel.body:
+        if stmt.op == "lookup":
+            assert isinstance(stmt.arg, Lookup)
+            operand, first = kernel.inputs[stmt.arg.operand], int(stmt.arg.guarded)
+            numbers = zip(stmt.args[first:], stmt.literal[first:], operand.picked, strict=True)
+            for arg, is_literal, d in numbers:
+                if not is_literal and d in operand.units:
+                    yield from ((i, operand) for i in range(len(kernel.loops)) if grows(int(arg), i) == 1)
+
+
 def vector_loop(kernel: Kernel) -> int:
     """The loop to run innermost: the one along which most bytes are walked with step one, unless it is very short."""
     score = [0] * len(kernel.loops)
@@ -558,6 +586,8 @@ def vector_loop(kernel: Kernel) -> int:
         width = operand.dtype.itemsize * operand.numel
         for i, step in enumerate(operand.steps):
             score[i] += width if step == 1 else 0
+    for i, operand in _looked_up_in_a_row(kernel):
+        score[i] += operand.dtype.itemsize * operand.numel
     best = max(range(len(score)), key=lambda i: (score[i], i))
     if kernel.scanned >= 0:
         return best

@@ -123,8 +123,12 @@ def passes(made: Plan) -> tuple[tuple[str, str], ...]:
 
 
 def _lone(program: Program, schedule: Schedule) -> list[str]:
-    """Nodes of one aten operation that share none of their kernels with another, and of which eager's is no slower."""
-    together = [{program.origins[s] for s in group.body if s in program.origins} for group in schedule.groups]
+    """Nodes of one aten operation that share none of their kernels with another, and of which eager's is no slower.
+    Views do not count: eager's kernel reads through them as well.
+    """
+    views = {item.node.name for item in program.items if isinstance(item, Compute) and item.alias}
+    origins = {serial: origin for serial, origin in program.origins.items() if origin.name not in views}
+    together = [{origins[s] for s in group.body if s in origins} for group in schedule.groups]
     shared = {origin for origins in together if len(origins) > 1 for origin in origins}
     alone = [origin for origins in together for origin in origins if origin.plain and origin not in shared]
     return list(dict.fromkeys(origin.name for origin in alone))

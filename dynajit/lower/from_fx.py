@@ -56,8 +56,6 @@ SLOW = frozenset(
     (
         torch.ops.aten.native_layer_norm.default,
         torch.ops.aten.native_group_norm.default,
-        torch.ops.aten._softmax.default,
-        torch.ops.aten._log_softmax.default,
         torch.ops.aten.logsumexp.default,
         torch.ops.aten.nll_loss_forward.default,
         torch.ops.aten.nll_loss_backward.default,

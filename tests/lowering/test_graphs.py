@@ -14,6 +14,8 @@ from torch.fx import Graph, GraphModule, symbolic_trace
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynajit.backends import CompiledGraph
+from dynajit.backends.native import native
+from dynajit.options import Options
 
 
 def c_kernels(graph: CompiledGraph) -> list[Any]:
@@ -496,3 +498,31 @@ def test_reshapes_and_reductions_of_empty_tensors() -> None:
         return x + 1, x.sum(), x.sum(0), y.sum(1), x.exp().sum(1), y.prod(1), y.any(1), torch.cat([x, x]), y.mean(1)
 
     same(function, torch.empty(0, 5), torch.empty(5, 0))
+
+
+@pytest.mark.parametrize(
+    ("function", "kernels"),
+    [
+        (lambda x: (x[:, 1:].sum(-1),), 0),
+        (lambda x: (torch.softmax(x, -1),), 0),
+        (lambda x: (torch.softmax(x * 2, -1),), 1),
+        (lambda x: ((x[:, 1:] * 2).sum(-1),), 1),
+        (lambda x: (torch.nn.functional.gelu(x),), 1),
+        (lambda x: (torch.nn.functional.gelu(x, approximate="tanh"),), 0),
+        (lambda x: (torch.logsumexp(x, -1),), 1),
+    ],
+)
+def test_one_operation_is_eagers_unless_that_is_slow(function: Any, kernels: int) -> None:
+    gm = symbolic_trace(function)
+    graph = native(gm, [torch.randn(8, 40)], Options())
+    assert sum(kernel.launched for kernel in graph.kernels) == kernels
+    x = torch.randn(8, 40)
+    assert difference(graph.fn(x)[0], gm(x)[0], False, 2e-5) is None
+
+
+def test_a_part_is_summed_along_its_rows() -> None:
+    """The loop that runs innermost is the one along which elements lie side by side, also where they are looked up."""
+    gm = symbolic_trace(lambda x: ((x[:, 1:] * 2).sum(-1),))
+    (kernel,) = (k for k in native(gm, [torch.randn(50, 40)], Options()).kernels if k.launched)
+    assert "columns" not in kernel.source
+    assert "sum_block_f32" in kernel.source
