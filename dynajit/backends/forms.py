@@ -30,10 +30,10 @@ class Forms:
         self.missed: list[str] = []
         self.current = self.whole
 
-    def adopt(self, inputs: Sequence[Any], form: Form) -> None:
-        """One more form, for arguments like these. From another thread, too: the last store is what calls see."""
+    def adopt(self, kind: Any, form: Form) -> None:
+        """One more form, for arguments of this kind. From another thread, too: the last store is what calls see."""
         self.forms.append(form)
-        self._choose(inputs, len(self.forms) - 1)
+        self._choose(kind, len(self.forms) - 1)
 
     def call(self, *args: Any) -> tuple[Any, ...]:
         results = self.current(*args)
@@ -59,7 +59,7 @@ class Forms:
         for position in [known] if known is not None else range(len(self.forms)):
             results = self._run(self.forms[position], args)
             if results is not MISS:
-                self._choose(args, position)
+                self._choose(kind_of(args), position)
                 return results
         if known is None and self._extend(args):
             results = self._run(self.current, args)
@@ -69,9 +69,9 @@ class Forms:
         if len(self.forms) >= LIMIT or kind_of(args) in self.chosen:
             return False
         try:
-            self.adopt(args, self.make(args, self.missed))
+            self.adopt(kind_of(args), self.make(args, self.missed))
         except CompileError:
-            self.adopt(args, self.whole)
+            self.adopt(kind_of(args), self.whole)
         return True
 
     def sample(self, launches: Mapping[str, str], count: int) -> dict[str, list[float]]:
@@ -87,9 +87,9 @@ class Forms:
         _sample(vars(self), "current", times.setdefault("", []), count)
         return times
 
-    def _choose(self, args: Sequence[Any], position: int) -> None:
+    def _choose(self, kind: Any, position: int) -> None:
         if len(self.chosen) < REMEMBERED:
-            self.chosen[kind_of(args)] = position
+            self.chosen[kind] = position
         self.current = self.forms[position]
 
 

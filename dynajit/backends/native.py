@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule
 
 from dynajit.backends.base import FROM_CACHE, CompiledGraph, KernelInfo, Observer, backend
 from dynajit.backends.eager import eager
-from dynajit.backends.forms import MISS, Form, Forms
+from dynajit.backends.forms import MISS, Form, Forms, kind_of
 from dynajit.backends.prologue import split
 from dynajit.backends.training import Trained, TrainedForms, trained_in_any_size
 from dynajit.caching.key import key
@@ -82,14 +82,14 @@ def native(
         forms = Forms(run, make.form, owned)
         if (options.build == "async" or builds is not None) and not make.is_built(printed):
             # Until the kernels are built, eager's compute the same; a wait at exit, so that no compiler is left alone.
-            work = partial(_adopt, forms, example_inputs, make, printed)
+            work = partial(_adopt, forms, kind_of(example_inputs), make, printed)
             thread = threading.Thread(target=work, name="dynajit build", daemon=False)
             thread.start()
             if builds is not None:
                 builds.append(thread)
         else:
             built, hit, seconds = make.built(printed, forms.missed)
-            forms.adopt(example_inputs, built)
+            forms.adopt(kind_of(example_inputs), built)
             result = replace(result, kernels=tuple(replace(k, cache_hit=hit, seconds=seconds) for k in result.kernels))
     except NotLowerable as reason:
         return replace(whole, notes=(str(reason),))
@@ -106,10 +106,10 @@ def _ahead(kernels: Mapping[str, Kernel], name: str, target: str) -> tuple[Ahead
     return compile_ahead(kernels[name], target)
 
 
-def _adopt(forms: Forms, inputs: Sequence[Any], make: _Maker, printed: _Printed) -> None:
+def _adopt(forms: Forms, kind: Any, make: _Maker, printed: _Printed) -> None:
     """In a thread of its own: build, then let the next call use it. A failure leaves eager's kernels in place."""
     try:
-        forms.adopt(inputs, make.built(printed, forms.missed)[0])
+        forms.adopt(kind, make.built(printed, forms.missed)[0])
     except ToolchainError as error:
         make.watch.lap("building", f"failed, eager's kernels stay: {error}")
 
