@@ -68,6 +68,7 @@ class Arguments:
     def convert(self, value: Any) -> Triple:
         """(graph argument, meta argument, argument of the other call)."""
         value = self.m.realize(value)
+        value = value.bare()  # PyTorch looks at what it is, and asks none of its methods
         if isinstance(value, SymbolicNumber):
             if self._may_stay(value):
                 self.numbers.append(value)

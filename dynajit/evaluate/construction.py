@@ -25,6 +25,7 @@ from dynajit.values.function import FunctionValue
 from dynajit.values.instance import InstanceValue, is_modelled, new_instance, raw_attr
 from dynajit.values.klass import ClassValue, lookup
 from dynajit.values.sequence import TupleValue
+from dynajit.values.value_instance import ValueInstance, is_value_class, new_value_instance, value_base
 
 if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
@@ -65,9 +66,20 @@ def make(m: Machine, cls: type, args: Sequence[Value], kwargs: Mapping[str, Valu
         if not isinstance(made, InstanceValue):
             raise GraphBreak(reasons.OPAQUE_CALL, f"making a {cls.__qualname__} (__new__)")
         return _initialised(m, made, args, kwargs, by_own_new=True)
+    if is_value_class(cls):
+        lookup(m, cls, "__new__")
+        return _initialised(m, from_value(m, cls, args, kwargs), args, kwargs)
     if own_new is object.__new__ or is_container_class(cls):
         lookup(m, cls, "__new__")
     return _initialised(m, blank(m, cls), args, kwargs)
+
+
+def from_value(m: Machine, cls: type, args: Sequence[Value], kwargs: Mapping[str, Value]) -> ValueInstance:
+    """What `__new__` of tuple, str, int or float makes of a class derived from it."""
+    if raw_attr(cls, "__del__") is not MISSING or not is_value_class(cls):
+        raise GraphBreak(reasons.OPAQUE_CALL, f"making a {cls.__qualname__}")
+    base = value_base(cls)
+    return new_value_instance(m, cls, m.realize(m.call(m.wrap(base, Known(base)), args, kwargs)).bare())
 
 
 def blank(m: Machine, cls: type) -> InstanceValue:
@@ -94,6 +106,8 @@ def _initialised(
     init = lookup(m, cls, "__init__")
     if isinstance(init, types.FunctionType):
         m.call(FunctionValue(init, source=Known(init)), [value, *args], kwargs)
+    elif isinstance(value, ValueInstance):
+        pass  # `__new__` took the arguments
     elif isinstance(value, ContainerInstance):
         builtin_call(m, value, "__init__", args, kwargs)
     elif (args or kwargs) and not by_own_new:

@@ -50,6 +50,7 @@ from dynajit.values.exception import construct, raised
 from dynajit.values.function import Callee
 from dynajit.values.heap import Heap
 from dynajit.values.tensor import TensorValue
+from dynajit.values.value_instance import ValueInstance, builtin_value_call
 from dynajit.values.wrap import wrap
 
 MAX_DEPTH = 60
@@ -504,6 +505,8 @@ class Machine:
         return self.call(self.getattr(owner, name), args, {})
 
     def call_builtin_method(self, owner: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        if isinstance(owner, ValueInstance):
+            return builtin_value_call(self, owner, name, args, kwargs)
         assert isinstance(owner, ContainerInstance)
         return builtin_call(self, owner, name, args, kwargs)
 

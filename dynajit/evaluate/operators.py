@@ -25,6 +25,7 @@ from dynajit.values.sequence import ListValue, TupleValue, new_list, same_or_equ
 from dynajit.values.sets import SetValue, difference, intersection, union
 from dynajit.values.tensor import TensorValue
 from dynajit.values.unknown import UnknownValue, demand_known
+from dynajit.values.value_instance import ValueInstance, arithmetic
 
 if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
@@ -85,6 +86,8 @@ def binary(m: Machine, symbol: str, left: Value, right: Value) -> Value:
             return m.record("call_function", plain_function, (left, right), {})
     if inplace and isinstance(left, TensorValue):
         return m.record("call_function", INPLACE[symbol], (left, right), {})
+    if isinstance(right, ValueInstance) or isinstance(left, ValueInstance):
+        left, right = _values(m, left, right, (f"__{name}__", f"__i{name}__", f"__r{name}__"))
     found = _symbolic(m, plain_function, left, right)
     if found is not None:
         return found
@@ -121,9 +124,18 @@ def _with_array(m: Machine, function: Callable[[Any, Any], Any], left: Value, ri
     raise GraphBreak(reasons.OPAQUE_CALL, f"{function.__name__} of {left.describe()} and {right.describe()}")
 
 
+def _values(m: Machine, left: Value, right: Value, names: tuple[str, ...]) -> tuple[Value, Value]:
+    """What derived numbers, texts and tuples are, where no side has a method of its own for this operator."""
+    instances = [value for value in (left, right) if isinstance(value, InstanceValue)]
+    own = any(value.method(m, name) is not None for value in instances for name in names)
+    return (left, right) if own and not isinstance(left, TensorValue) else (left.bare(), right.bare())
+
+
 def _items(m: Machine, value: Value, name: str) -> Value:
     """The items of a derived list or dict that has no method of its own for this operator."""
-    if not isinstance(value, ContainerInstance) or isinstance(value.storage, SetValue):
+    if isinstance(value, ValueInstance) or not isinstance(value, ContainerInstance):
+        return value
+    if isinstance(value.storage, SetValue):
         return value  # what sets make is of the derived class
     own = any(value.method(m, f"__{kind}{name}__") is not None for kind in ("", "i", "r"))
     return value if own else value.storage
@@ -179,17 +191,27 @@ def _special_methods(m: Machine, symbol: str, name: str, left: Value, right: Val
     derived = left.python_type() is not right.python_type() and issubclass(right.python_type(), left.python_type())
     attempts += [backward, forward] if derived else [forward, backward]
     for owner, method, other in attempts:
-        if not isinstance(owner, InstanceValue):
-            if owner is left and isinstance(owner, TensorValue):
-                break  # Tensor.__add__ answers or raises before __radd__ is asked
+        if owner is left and isinstance(owner, TensorValue):
+            break  # Tensor.__add__ answers or raises before __radd__ is asked
+        found = owner.method(m, method) if isinstance(owner, InstanceValue) else None
+        if found is not None:
+            result = m.realize(m.call(found, [owner, other], {}))
+        elif isinstance(owner, ValueInstance) or isinstance(other, ValueInstance):
+            result = arithmetic(m, owner.bare(), method, other.bare())
+        else:
             continue
-        found = owner.method(m, method)
-        if found is None:
-            continue
-        result = m.realize(m.call(found, [owner, other], {}))
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
+    if isinstance(left, ValueInstance) or isinstance(right, ValueInstance):
+        return _joined(m, symbol, left, right)
     raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+def _joined(m: Machine, symbol: str, left: Value, right: Value) -> Value:
+    """`+` and `*` of sequences, which are asked after all methods (Objects/abstract.c, PyNumber_Add)."""
+    if any(isinstance(value, InstanceValue) and not isinstance(value, ValueInstance) for value in (left, right)):
+        raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+    return m.binary(symbol, left.bare(), right.bare())
 
 
 def _relation(m: Machine, symbol: str, left: Value, right: Value) -> Value | None:
@@ -210,6 +232,8 @@ def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     function, name, mirrored = COMPARE[symbol]
     if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
         return _with_array(m, function, left, right)
+    if isinstance(right, ValueInstance) or isinstance(left, ValueInstance):
+        left, right = _values(m, left, right, (f"__{name}__", f"__{mirrored}__"))
     found = _relation(m, symbol, left, right)
     if found is not None:
         return found
@@ -264,10 +288,19 @@ def _equal_dicts(m: Machine, left: DictValue, right: DictValue) -> bool:
 
 
 def _compare_instances(m: Machine, symbol: str, names: tuple[str, str], left: Value, right: Value) -> Value:
-    for owner, name, other in ((left, names[0], right), (right, names[1], left)):
+    attempts = [(left, names[0], right), (right, names[1], left)]
+    derived = isinstance(right, InstanceValue) and left.python_type() is not right.cls
+    if derived and issubclass(right.python_type(), left.python_type()):
+        attempts.reverse()  # as do_richcompare of Objects/object.c
+    for owner, name, other in attempts:
+        found = owner.method(m, f"__{name}__") if isinstance(owner, InstanceValue) else None
+        if found is None and any(isinstance(value, ContainerInstance) for value in (owner, other)):
+            mine, against = _storage(owner), _storage(other)
+            if _compare_directly(mine, against):
+                return m.compare(symbol if owner is left else _MIRRORED[symbol], mine, against)
+            continue
         if not isinstance(owner, InstanceValue):
             continue
-        found = owner.method(m, f"__{name}__")
         if found is None and symbol == "!=" and (equal := owner.method(m, "__eq__")) is not None:
             result = m.realize(m.call(equal, [owner, other], {}))
             if not (isinstance(result, Constant) and result.value is NotImplemented):
@@ -281,6 +314,21 @@ def _compare_instances(m: Machine, symbol: str, names: tuple[str, str], left: Va
     if symbol in ("==", "!="):
         return Constant(_equal_instances(m, left, right) == (symbol == "=="))
     raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+
+
+def _storage(value: Value) -> Value:
+    return value.storage if isinstance(value, ContainerInstance) else value
+
+
+def _compare_directly(left: Value, right: Value) -> bool:
+    """Whether the builtin class of one takes the other."""
+    if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
+        return False
+    classes = left.python_type(), right.python_type()
+    return classes[0] is classes[1] or all(issubclass(cls, (int, float)) for cls in classes)
 
 
 def _equal_instances(m: Machine, left: Value, right: Value) -> bool:
@@ -353,6 +401,8 @@ def contains(m: Machine, item: Value, container: Value) -> bool:
 def unary(m: Machine, op: str, value: Value) -> Value:
     function, special = UNARY[op]
     demand_known(value)
+    if isinstance(value, ValueInstance) and value.method(m, special) is None:
+        value = value.storage
     if isinstance(value, SymbolicNumber) and function in TEXTS:
         return m.compute(function, value)
     value = m.specialise(value)

@@ -46,7 +46,7 @@ class OtherCall:
         """What must be decided about sizes before the operation."""
         m = self.m
         if self.name in ("getitem", "setitem") and rest:
-            key = rest[0].items if isinstance(rest[0], TupleValue) else (rest[0],)
+            key = place.items if isinstance(place := rest[0].bare(), TupleValue) else (place,)
             self.exact = sizes.slice_sizes(m, tensor, [m.realize(item) for item in key])
         elif self.name == "squeeze":
             sizes.forbid_ones(m, tensor)

@@ -92,8 +92,8 @@ def _is_asked(value: Value) -> bool:
 def _each(m: Machine, values: Sequence[Value]) -> Iterator[Value]:
     for value in values:
         value = m.realize(value)
-        if isinstance(value, (TupleValue, ListValue)):
-            yield from map(m.realize, m.unpack(value))
+        if isinstance(value.bare(), (TupleValue, ListValue)):
+            yield from map(m.realize, m.unpack(value.bare()))
         else:
             yield value
 

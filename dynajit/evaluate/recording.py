@@ -30,6 +30,7 @@ from dynajit.values.mapping import new_dict
 from dynajit.values.sequence import TupleValue, new_list
 from dynajit.values.tensor import TensorValue
 from dynajit.values.unknown import UnknownValue
+from dynajit.values.value_instance import is_value_class
 
 if TYPE_CHECKING:
     from dynajit.evaluate.machine import Machine
@@ -52,7 +53,7 @@ _FILLS = frozenset({("full", 1), ("full", "fill_value"), ("new_full", 2), ("new_
 
 def constant(m: Machine, obj: Any) -> Value:
     """A value for an object that the evaluator has computed itself."""
-    if isinstance(obj, (tuple, torch.Size)):
+    if isinstance(obj, tuple) and not is_value_class(type(obj)):
         return TupleValue(tuple(constant(m, item) for item in obj), type(obj))
     if is_plain(obj) or isinstance(obj, TRUSTED):
         return Constant(obj)

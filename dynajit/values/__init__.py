@@ -23,6 +23,7 @@ from dynajit.values import (
     subclass,
     tensor,
     unknown,
+    value_instance,
     weak,
 )
 
@@ -49,5 +50,6 @@ __all__ = [
     "subclass",
     "tensor",
     "unknown",
+    "value_instance",
     "weak",
 ]

@@ -104,6 +104,10 @@ class Value:
         """A hashable that is equal exactly for values that are one object, or None when that is not known."""
         return None
 
+    def bare(self) -> Value:
+        """What a builtin operation sees of it that asks none of its methods: of a derived int the int."""
+        return self
+
     # ---- what it does: each kind overrides what it models ------------------------------------------------------
     def missing(self, operation: str) -> NoReturn:
         raise GraphBreak(reasons.NO_OPERATION, f"{operation} of {self.describe()}")

@@ -92,7 +92,7 @@ class Constant(Value):
 
     def getitem(self, m: Tracer, key: Value) -> Value:
         if isinstance(self.value, (str, bytes, range, re.Match)) or is_typing(self.value):
-            return fold(m, lambda v, k: v[k], [self, key])
+            return fold(m, lambda v, k: v[k], [self, key.bare()])
         self.missing("subscript")
 
     def length(self, m: Tracer) -> int:
@@ -129,7 +129,7 @@ class ConstantMethod(Value):
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
         method = getattr(self.owner, self.name)
         if isinstance(self.owner, str) and self.name == "join" and len(args) == 1:
-            args = [m.constant(tuple(plain(m, item) for item in m.unpack(args[0])))]
+            return fold(m, lambda *items: method(items), [m.realize(item).bare() for item in m.unpack(args[0])])
         return fold(m, lambda *a, **k: method(*a, **k), args, kwargs)
 
     def reload(self, emit: Emitter) -> None:

@@ -73,18 +73,27 @@ class ContainerInstance(InstanceValue):
 
     def reload(self, emit: Emitter) -> None:
         emit.call(_blank, ClassValue(self.cls))
-        attributes: dict[str, Value] = dict(emit.heap[self.key])
         contents = emit.heap[self.storage.key]
 
         def fill() -> None:
             emit.call(_FILL[base_of(self.cls)], self, *parts_of(self.storage, contents))
             emit.instruction("POP_TOP")
-            for name, value in attributes.items():
-                if value is not DELETED:
-                    emit.call(set_attribute, self, value, Constant(name))
-                    emit.instruction("POP_TOP")
 
         emit.later(fill)
+        fill_attributes(emit, self)
+
+
+def fill_attributes(emit: Emitter, owner: InstanceValue) -> None:
+    """Set the attributes of an instance that was made, once everything it may refer to can be made too."""
+    attributes: dict[str, Value] = dict(emit.heap[owner.key])
+
+    def fill() -> None:
+        for name, value in attributes.items():
+            if value is not DELETED:
+                emit.call(set_attribute, owner, value, Constant(name))
+                emit.instruction("POP_TOP")
+
+    emit.later(fill)
 
 
 def parts_of(storage: Storage, contents: Any) -> Sequence[Value]:

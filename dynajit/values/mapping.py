@@ -33,9 +33,15 @@ class _ByIdentity:
 _IDENTITY_KEYS = frozenset({"tensor", "class", "function", "builtin", "module", "nn.Module"})
 
 
+_OF_KEYS = ("__eq__", "__hash__")
+
+
 def hashable(m: Tracer, key: Value) -> Any:
     """What tells keys apart as Python's hash and == would."""
     key = m.specialise(m.realize(key))
+    cls = key.bare().python_type() if key.bare() is not key else None
+    if cls is not None and all(getattr(key.python_type(), name) is getattr(cls, name) for name in _OF_KEYS):
+        key = m.specialise(key.bare())
     if key.identity() is not None and not isinstance(key, Constant):
         if isinstance(key, (DictValue,)) or key.kind in ("list", "set", "dict"):
             m.throw(TypeError, f"unhashable type: '{key.python_type().__name__}'")

@@ -19,7 +19,7 @@ from dynajit.values.wrap import kind, rule
 
 def index_of(m: Tracer, key: Value) -> Any:
     """A Python int or slice from an index value."""
-    key = m.specialise(m.realize(key))
+    key = m.specialise(m.realize(key).bare())
     known = plain(m, key)
     if not isinstance(known, (int, slice)):
         raise GraphBreak(reasons.NO_OPERATION, f"an index of type {type(known).__name__}")
@@ -28,6 +28,7 @@ def index_of(m: Tracer, key: Value) -> Any:
 
 def pick(m: Tracer, items: tuple[Value, ...], key: Value, name: str) -> Any:
     """`items[key]`: a value, or a tuple of values for a slice."""
+    key = key.bare()
     if key.python_type() not in (int, bool, slice):
         m.throw(TypeError, f"{name} indices must be integers or slices, not {key.python_type().__name__}")
     index = index_of(m, key)

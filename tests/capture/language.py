@@ -491,7 +491,7 @@ class MStr(str):
     pass
 
 
-@right
+@whole
 def subs(x):
     l = ML([1, 2])
     l.append(3)

@@ -12,7 +12,7 @@ import torch
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.evaluate import polyfills
+from dynajit.evaluate import construction, polyfills
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
 from dynajit.source import Known
@@ -26,6 +26,7 @@ from dynajit.values.mapping import new_dict, pairs
 from dynajit.values.sequence import TupleValue, new_list, sorted_items
 from dynajit.values.sets import new_set
 from dynajit.values.tensor import TensorValue
+from dynajit.values.value_instance import is_value_class
 
 
 @builtin(len)
@@ -96,7 +97,7 @@ def range_(m: Machine, *parts: Value) -> Value:
     for part in parts:
         if isinstance(part, TensorValue):
             raise GraphBreak(reasons.TENSOR_DATA, f"range({part.describe()})")
-    numbers = [plain(m, part) for part in parts]
+    numbers = [plain(m, part.bare()) for part in parts]
     try:
         return Constant(range(*numbers))
     except (TypeError, ValueError) as error:
@@ -181,9 +182,19 @@ for _cls in CLASSES:
 @builtin(tuple.__new__)
 def tuple_new(m: Machine, cls: Value, items: Value | None = None) -> Value:
     """As the `__new__` and `_make` of named tuples call it."""
+    if isinstance(cls, ClassValue) and is_value_class(cls.cls):
+        return construction.from_value(m, cls.cls, [] if items is None else [items], {})
     if not isinstance(cls, ClassValue) or not (cls.cls is tuple or hasattr(cls.cls, "_fields")):
         raise GraphBreak(reasons.OPAQUE_CALL, "tuple.__new__ of a derived class")
     return TupleValue(m.unpack(items) if items is not None else (), cls.cls)
+
+
+@builtin(str.__new__, int.__new__, float.__new__)
+def value_new(m: Machine, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    """As the `__new__` of a derived class calls it."""
+    if not isinstance(cls, ClassValue) or not is_value_class(cls.cls):
+        raise GraphBreak(reasons.OPAQUE_CALL, f"__new__ of {cls.describe()}")
+    return construction.from_value(m, cls.cls, args, kwargs)
 
 
 @builtin(_count_elements)

@@ -56,6 +56,7 @@ def _by_special(function: Callable[..., Any], special: str) -> Callable[..., Val
     def run(m: Machine, value: Value, *rest: Value) -> Value:
         if isinstance(value, InstanceValue) and (method := value.method(m, special)) is not None:
             return m.call(method, [value, *rest], {})
+        value = value.bare()
         _refuse_tensors((value,), function)
         if isinstance(value, ArrayValue) and function is round:
             return m.array("call_function", round, (value, *rest), {})
@@ -72,6 +73,8 @@ builtin(float)(lambda m, *args: _convert(m, float, "__float__", *args))
 
 
 def _convert(m: Machine, cls: type, special: str, *args: Value, **kwargs: Value) -> Value:
+    if len(args) == 1 and isinstance(args[0], InstanceValue) and args[0].method(m, special) is None:
+        args = (args[0].bare(),)
     if len(args) == 1 and isinstance(args[0], SymbolicNumber) and args[0].python_type() is cls:
         return args[0]
     if len(args) == 1 and isinstance(args[0], SymbolicNumber):
