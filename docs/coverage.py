@@ -45,7 +45,7 @@ def instructions() -> list[str]:
 
 def kinds() -> list[str]:
     """Objects by the module of their class."""
-    head = "\n## Objects\n\nBesides instances of Python classes and their subclasses of builtin containers, `str`, `int` and `float`:\n"
+    head = "\n## Objects\n\nBesides instances of Python classes, those derived from builtin containers, text and numbers too:\n"
     return [head, *by_module(BY_TYPE)]
 
 

@@ -17,6 +17,7 @@ from dynajit.symbol import TEXTS, unbacked_in
 from dynajit.values.array import ArrayValue
 from dynajit.values.base import Handle, Value
 from dynajit.values.builtin import BuiltinValue
+from dynajit.values.comparing import Comparison
 from dynajit.values.constant import Constant, SymbolicNumber, fold, is_known, plain
 from dynajit.values.container_instance import ContainerInstance
 from dynajit.values.instance import InstanceDict, InstanceValue, raw_attr
@@ -256,6 +257,10 @@ def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
         mine, other = m.unpack(left), m.unpack(right)
         equal = len(mine) == len(other) and all(same_or_equal(m, a, b) for a, b in zip(mine, other, strict=True))
         return Constant(equal == (symbol == "=="))
+    if same_kind:
+        return _compare_in_turn(m, symbol, m.unpack(left), m.unpack(right))
+    if isinstance(left, Comparison) and isinstance(right, Comparison):
+        return left.compare(m, symbol, right)
     if isinstance(left, DictValue) and isinstance(right, DictValue) and symbol in ("==", "!="):
         return Constant(_equal_dicts(m, left, right) == (symbol == "=="))
     if isinstance(left, SetValue) and isinstance(right, SetValue):
@@ -270,6 +275,14 @@ def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
         if left.kind in _PLAIN_KINDS and right.kind in _PLAIN_KINDS and left.python_type() is not right.python_type():
             return Constant(symbol == "!=")
     raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+
+
+def _compare_in_turn(m: Machine, symbol: str, left: tuple[Value, ...], right: tuple[Value, ...]) -> Value:
+    """The order of sequences is that of the first items that differ, or of the lengths."""
+    for mine, other in zip(left, right, strict=False):
+        if not same_or_equal(m, mine, other):
+            return m.compare(symbol, m.realize(mine), m.realize(other))
+    return Constant(COMPARE[symbol][0](len(left), len(right)))
 
 
 def _compared(m: Machine, value: Value, name: str) -> Value:

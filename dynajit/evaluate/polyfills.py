@@ -180,3 +180,140 @@ def count_elements(mapping: Any, iterable: Iterable[Any]) -> None:
 def optimizer_step(step: Callable[..., Any], optimizer: Any, *args: Any, **kwargs: Any) -> Any:
     with torch.set_grad_enabled(optimizer.defaults["differentiable"]):
         return step(optimizer, *args, **kwargs)
+
+
+def heappush(heap: list[Any], item: Any) -> None:
+    heap.append(item)
+    _towards_the_root(heap, 0, len(heap) - 1)
+
+
+def heappop(heap: list[Any]) -> Any:
+    if not heap:
+        raise IndexError("index out of range")
+    last = heap.pop()
+    if not heap:
+        return last
+    first = heap[0]
+    heap[0] = last
+    _towards_a_leaf(heap, 0)
+    return first
+
+
+def heapreplace(heap: list[Any], item: Any) -> Any:
+    if not heap:
+        raise IndexError("index out of range")
+    first = heap[0]
+    heap[0] = item
+    _towards_a_leaf(heap, 0)
+    return first
+
+
+def heappushpop(heap: list[Any], item: Any) -> Any:
+    if heap and heap[0] < item:
+        return heapreplace(heap, item)
+    return item
+
+
+def heapify(heap: list[Any]) -> None:
+    for start in range(len(heap) // 2 - 1, -1, -1):
+        _towards_a_leaf(heap, start)
+
+
+def heappop_max(heap: list[Any]) -> Any:
+    if not heap:
+        raise IndexError("index out of range")
+    last = heap.pop()
+    if not heap:
+        return last
+    first = heap[0]
+    heap[0] = last
+    _towards_a_leaf_of_max(heap, 0)
+    return first
+
+
+def heapreplace_max(heap: list[Any], item: Any) -> Any:
+    if not heap:
+        raise IndexError("index out of range")
+    first = heap[0]
+    heap[0] = item
+    _towards_a_leaf_of_max(heap, 0)
+    return first
+
+
+def heapify_max(heap: list[Any]) -> None:
+    for start in range(len(heap) // 2 - 1, -1, -1):
+        _towards_a_leaf_of_max(heap, start)
+
+
+def _towards_the_root(heap: list[Any], start: int, at: int) -> None:
+    """Swaps an item with its parents, down to place `start`: what is compared, and in which order, is as in C."""
+    while at > start:
+        above = (at - 1) >> 1
+        if not heap[at] < heap[above]:
+            return
+        heap[at], heap[above] = heap[above], heap[at]
+        at = above
+
+
+def _towards_a_leaf(heap: list[Any], start: int) -> None:
+    """The smaller children come up all the way; then the item that was at `start` goes where it belongs."""
+    at, half = start, len(heap) >> 1
+    while at < half:
+        child = 2 * at + 1
+        if child + 1 < len(heap) and not heap[child] < heap[child + 1]:
+            child += 1
+        heap[at], heap[child] = heap[child], heap[at]
+        at = child
+    _towards_the_root(heap, start, at)
+
+
+def _towards_a_leaf_of_max(heap: list[Any], start: int) -> None:
+    at, half = start, len(heap) >> 1
+    while at < half:
+        child = 2 * at + 1
+        if child + 1 < len(heap) and not heap[child + 1] < heap[child]:
+            child += 1
+        heap[at], heap[child] = heap[child], heap[at]
+        at = child
+    while at > start:
+        above = (at - 1) >> 1
+        if not heap[above] < heap[at]:
+            return
+        heap[at], heap[above] = heap[above], heap[at]
+        at = above
+
+
+def bisect_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
+    if lo < 0:
+        raise ValueError("lo must be non-negative")
+    high = len(a) if hi is None or hi == -1 else hi
+    while lo < high:
+        middle = (lo + high) // 2
+        found = a[middle]
+        if x < (found if key is None else key(found)):
+            high = middle
+        else:
+            lo = middle + 1
+    return lo
+
+
+def bisect_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
+    if lo < 0:
+        raise ValueError("lo must be non-negative")
+    high = len(a) if hi is None or hi == -1 else hi
+    while lo < high:
+        middle = (lo + high) // 2
+        found = a[middle]
+        if (found if key is None else key(found)) < x:
+            lo = middle + 1
+        else:
+            high = middle
+    return lo
+
+
+def insort_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> None:
+    a.insert(bisect_right(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+def insort_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> None:
+    a.insert(bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)

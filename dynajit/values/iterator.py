@@ -14,6 +14,7 @@ from dynajit.source import Known, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import Constant
 from dynajit.values.sequence import TupleValue
+from dynajit.values.special import special_method
 from dynajit.values.wrap import kind
 
 
@@ -25,25 +26,7 @@ class Iterator(Handle):
         return self
 
     def getattr(self, m: Tracer, name: str) -> Value:
-        if name in ("__next__", "__iter__"):
-            return IteratorMethod(self, name)
-        self.missing(f"attribute {name!r}")
-
-
-@dataclass(frozen=True, eq=False)
-class IteratorMethod(Value):
-    owner: Value
-    name: str
-
-    kind = "method"
-
-    def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
-        if self.name == "__iter__":
-            return self.owner
-        found = m.next(self.owner)
-        if found is None:
-            m.throw(StopIteration)
-        return found
+        return special_method(self, name) or self.missing(f"attribute {name!r}")
 
 
 @dataclass(frozen=True, eq=False)

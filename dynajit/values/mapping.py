@@ -317,6 +317,9 @@ class DictIterator(Handle):
     def python_type(self) -> type:
         return type(iter(getattr({}, self.what)()))
 
+    def getattr(self, m: Tracer, name: str) -> Value:
+        return special_method(self, name) or self.missing(f"attribute {name!r}")
+
     def iterate(self, m: Tracer) -> Value:
         return self
 

@@ -305,14 +305,43 @@ def _set_items(change: Callable[[tuple[Value, ...]], tuple[Value, ...]]) -> Call
 def sorted_items(
     m: Tracer, items: tuple[Value, ...], key: Value | None = None, reverse: Value | None = None
 ) -> tuple[Value, ...]:
-    """As `sorted`: stable, keys known numbers, strings or tuples of them."""
-    keys = [plain(m, item if _is_none(key) else m.call(key, [item], {})) for item in items]  # type: ignore[arg-type]
-    backwards = reverse is not None and m.is_true(reverse)
-    try:
-        order = sorted(range(len(items)), key=keys.__getitem__, reverse=backwards)
-    except TypeError as error:
-        m.throw(TypeError, *error.args)
-    return tuple(items[i] for i in order)
+    """As `sorted`."""
+    order = _Order(m, items, key, reverse)
+    order.sort()
+    return order.items()
+
+
+class _Order:
+    """Items that Python sorts: it compares known keys, or asks the program where they are not all known."""
+
+    def __init__(self, m: Tracer, items: tuple[Value, ...], key: Value | None, reverse: Value | None) -> None:
+        self.m, self.given = m, items
+        self.backwards = reverse is not None and m.is_true(reverse)
+        keys = [m.realize(item if _is_none(key) else m.call(key, [item], {})) for item in items]  # type: ignore[arg-type]
+        known = [as_plain(m, m.specialise(value)) for value in keys]
+        self.keys: list[Any] = known if UNKNOWN not in known else [_Asking(m, value) for value in keys]
+        self.places = list(range(len(items)))
+
+    def sort(self) -> None:
+        try:
+            self.places.sort(key=self.keys.__getitem__, reverse=self.backwards)
+        except TypeError as error:
+            self.m.throw(TypeError, *error.args)
+
+    def items(self) -> tuple[Value, ...]:
+        """In the order of the places now: where a comparison raises, items have been moved before."""
+        return tuple(self.given[place] for place in self.places)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """A key whose comparison is evaluated."""
+
+    m: Tracer
+    key: Value
+
+    def __lt__(self, other: _Asking) -> bool:
+        return self.m.is_true(self.m.compare("<", self.key, other.key))
 
 
 def _is_none(value: Value | None) -> bool:
@@ -320,7 +349,11 @@ def _is_none(value: Value | None) -> bool:
 
 
 def _sort(m: Tracer, owner: ListValue, key: Value | None = None, reverse: Value | None = None) -> Value:
-    m.heap.put(owner.key, sorted_items(m, owner.items_now(m), key, reverse))
+    order = _Order(m, owner.items_now(m), key, reverse)
+    try:
+        order.sort()
+    finally:
+        m.heap.put(owner.key, order.items())
     return Constant(None)
 
 
@@ -353,6 +386,9 @@ class SequenceIterator(Handle):
 
     def python_type(self) -> type:
         return self.cls
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        return special_method(self, name) or self.missing(f"attribute {name!r}")
 
     def iterate(self, m: Tracer) -> Value:
         return self

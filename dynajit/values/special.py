@@ -18,7 +18,7 @@ from dynajit.values.klass import ClassValue, is_data, lookup
 # What `owner.name(...)` is, where the class of `owner` is a builtin container.
 SPECIAL: dict[str, Any] = {
     "__len__": len, "__getitem__": operator.getitem, "__setitem__": operator.setitem,
-    "__delitem__": operator.delitem, "__contains__": operator.contains, "__iter__": iter,
+    "__delitem__": operator.delitem, "__contains__": operator.contains, "__iter__": iter, "__next__": next,
 }  # fmt: skip
 
 
@@ -33,6 +33,11 @@ class SpecialMethod(Value):
 
     def python_type(self) -> type:
         return types.MethodWrapperType
+
+    def getattr(self, m: Tracer, name: str) -> Value:
+        if name == "__self__":
+            return self.owner
+        self.missing(f"attribute {name!r}")
 
     def call(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
         function = SPECIAL[self.name]

@@ -843,7 +843,7 @@ def warn(x):
     return x + 1
 
 
-@right
+@whole
 def heap(x):
     h = [3, 1, 2]
     heapq.heapify(h)
@@ -1141,7 +1141,7 @@ def named_tuples_with_methods(x):
     )
 
 
-@right
+@whole
 def derived_tuples(x):
     t = Firsts((x, 1))
     return t.first(), len(t), t[1]
