@@ -45,7 +45,7 @@ def instructions() -> list[str]:
 
 def kinds() -> list[str]:
     """Objects by the module of their class."""
-    head = "\n## Objects\n\nBesides instances of Python classes, those derived from builtin containers, text and numbers too:\n"
+    head = "\n## Objects\n\nBesides instances of Python classes, those derived from containers, text and numbers:\n"
     return [head, *by_module(BY_TYPE)]
 
 
