@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -45,6 +45,7 @@ class Reload:
         self._made: dict[Any, str] = {}
         self._in_progress: set[Any] = set()
         self._later: list[Callable[[], None]] = []
+        self._last: list[tuple[Callable[..., None], Value, Sequence[Value]]] = []
         self._keep: list[Value] = []
 
     @property
@@ -138,6 +139,13 @@ class Reload:
     def later(self, action: Callable[[], None]) -> None:
         self._later.append(action)
 
+    def last(self, fill: Callable[..., None], owner: Value, parts: Sequence[Value]) -> None:
+        """`fill(owner, *parts)` when all objects have their attributes; what the parts contain is filled before."""
+        self._last.append((fill, owner, parts))
+        for part in parts:
+            self.load(part)
+            self.instruction("POP_TOP")
+
     def temporaries(self) -> list[str]:
         """Locals that the user's program does not have."""
         return [*self.inputs.values(), *self.outputs.values(), *self._made.values()]
@@ -146,6 +154,10 @@ class Reload:
         """Do what was put off: filling objects that may refer to each other."""
         while self._later:
             self._later.pop(0)()
+        while self._last:
+            fill, owner, parts = self._last.pop()
+            self.call(fill, owner, *parts)
+            self.instruction("POP_TOP")
 
 
 def _is_tensor(value: Value) -> bool:

@@ -17,15 +17,16 @@ from dynajit.values.base import NULL, Value
 from dynajit.values.builtin import NamespaceValue
 from dynajit.values.cell import CellValue
 from dynajit.values.constant import Constant
-from dynajit.values.container_instance import parts_of, set_items_of_dict, set_items_of_list, set_items_of_set
+from dynajit.values.container_instance import parts_of, set_items_of_list
 from dynajit.values.context import GradContext
 from dynajit.values.contextvar import ContextVarValue
 from dynajit.values.deque import DequeValue
 from dynajit.values.instance import DELETED, InstanceValue, raw_attr
-from dynajit.values.mapping import DictValue, Items
+from dynajit.values.keys import keyed_by_methods
+from dynajit.values.mapping import DictValue, Items, put_last, set_items_of_dict
 from dynajit.values.module import ModuleValue
 from dynajit.values.sequence import Appended, ListValue
-from dynajit.values.sets import SetValue
+from dynajit.values.sets import SetValue, set_items_of_set
 
 
 def replay(trace: Trace, emit: Reload) -> None:
@@ -92,6 +93,9 @@ def _replay_dict(emit: Reload, value: DictValue, before: Items, after: Items) ->
     if value.cls not in (dict, OrderedDict, defaultdict):  # its own __setitem__ was evaluated already
         emit.call(set_items_of_dict, value, *parts_of(value, after))
         emit.instruction("POP_TOP")
+        return
+    if keyed_by_methods([*before, *after]):
+        put_last(emit, value, after)
         return
     kept = [name for name in before if name in after]
     in_order = list(after)[: len(kept)] == kept

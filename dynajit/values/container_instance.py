@@ -14,10 +14,11 @@ from dynajit.source import Item, Source
 from dynajit.values.base import Emitter, Tracer, Value
 from dynajit.values.constant import Constant, is_plain
 from dynajit.values.instance import DELETED, InstanceValue, raw_attr, set_attribute
+from dynajit.values.keys import keyed_by_methods
 from dynajit.values.klass import ClassValue, is_mutable
-from dynajit.values.mapping import DictValue, Items, hashable
+from dynajit.values.mapping import DictValue, Items, hashable, set_items_of_dict
 from dynajit.values.sequence import Appended, ListValue
-from dynajit.values.sets import SetValue
+from dynajit.values.sets import SetValue, set_items_of_set
 from dynajit.values.wrap import rule
 
 Storage = DictValue | ListValue | SetValue
@@ -75,11 +76,18 @@ class ContainerInstance(InstanceValue):
         emit.call(_blank, ClassValue(self.cls))
         contents = emit.heap[self.storage.key]
 
+        names = keyed_by_methods(contents) if isinstance(contents, dict) else []
+        for name in names:
+            name.demand_unchanged(emit.heap)
+
         def fill() -> None:
             emit.call(_FILL[base_of(self.cls)], self, *parts_of(self.storage, contents))
             emit.instruction("POP_TOP")
 
-        emit.later(fill)
+        if names:
+            emit.last(_FILL[base_of(self.cls)], self, parts_of(self.storage, contents))
+        else:
+            emit.later(fill)
         fill_attributes(emit, self)
 
 
@@ -112,20 +120,8 @@ def _blank(cls: type) -> Any:
     return base.__new__(cls)
 
 
-def set_items_of_dict(target: dict[Any, Any], *parts: Any) -> None:
-    base = OrderedDict if isinstance(target, OrderedDict) else dict
-    base.clear(target)
-    for key, value in zip(parts[::2], parts[1::2], strict=True):
-        base.__setitem__(target, key, value)
-
-
 def set_items_of_list(target: list[Any], *items: Any) -> None:
     list.__setitem__(target, slice(None), items)
-
-
-def set_items_of_set(target: set[Any], *items: Any) -> None:
-    set.clear(target)
-    set.update(target, items)
 
 
 _FILL: dict[type, Callable[..., None]] = {

@@ -16,6 +16,7 @@ from dynajit.errors import GraphBreak
 from dynajit.source import Attr, Item, Known, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import Constant, is_plain, plain
+from dynajit.values.keys import ByMethods, is_frozen, keyed_by_methods
 from dynajit.values.sequence import TupleValue
 from dynajit.values.special import special_method
 from dynajit.values.wrap import kind
@@ -33,6 +34,10 @@ class _ByIdentity:
 _IDENTITY_KEYS = frozenset({"tensor", "class", "function", "builtin", "module", "nn.Module"})
 
 
+def raw_method(cls: type, name: str) -> Any:
+    return next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+
+
 _OF_KEYS = ("__eq__", "__hash__")
 
 
@@ -46,6 +51,10 @@ def hashable(m: Tracer, key: Value) -> Any:
         if isinstance(key, (DictValue,)) or key.kind in ("list", "set", "dict"):
             m.throw(TypeError, f"unhashable type: '{key.python_type().__name__}'")
         by_identity: Any = object.__hash__
+        if key.kind == "instance" and isinstance(raw_method(key.python_type(), "__hash__"), types.FunctionType):
+            return ByMethods(m, key)
+        if key.kind == "instance" and key.python_type().__hash__ is None:
+            m.throw(TypeError, f"unhashable type: '{key.python_type().__name__}'")
         if key.python_type().__hash__ is not by_identity and key.kind not in _IDENTITY_KEYS:
             raise GraphBreak(reasons.NO_OPERATION, f"{key.describe()} as a key")
         return _ByIdentity(key.identity())
@@ -121,6 +130,9 @@ class DictValue(Handle):
 
     def reload(self, emit: Emitter) -> None:
         items: Items = emit.heap[self.key]
+        if keyed_by_methods(items):
+            self._reload_last(emit, items)
+            return
         if self.cls is not dict:
             head = [self.default_factory or Constant(None)] if self.cls is defaultdict else []
             emit.call(self.cls, *head)
@@ -135,6 +147,24 @@ class DictValue(Handle):
             emit.load(key)
             emit.load(value)
         emit.build("BUILD_MAP", len(items))
+
+    def _reload_last(self, emit: Emitter, items: Items) -> None:
+        """An empty one, filled when its keys have their attributes: it calls their methods."""
+        emit.call(self.cls, *([self.default_factory or Constant(None)] if self.cls is defaultdict else []))
+        put_last(emit, self, items)
+
+
+def put_last(emit: Emitter, owner: DictValue, items: Items) -> None:
+    for name in keyed_by_methods(items):
+        name.demand_unchanged(emit.heap)
+    emit.last(set_items_of_dict, owner, [part for pair in items.values() for part in pair])
+
+
+def set_items_of_dict(target: dict[Any, Any], *parts: Any) -> None:
+    base = OrderedDict if isinstance(target, OrderedDict) else dict
+    base.clear(target)
+    for key, value in zip(parts[::2], parts[1::2], strict=True):
+        base.__setitem__(target, key, value)
 
 
 def _is_none(value: Value) -> bool:
@@ -362,7 +392,7 @@ def _is_key(key: Any) -> bool:
     """Whether it is a constant, or an object that is told from others by identity."""
     if type(key) is tuple:
         return all(map(_is_key, key))
-    return is_plain(key) or isinstance(key, _KEYS)
+    return is_plain(key) or isinstance(key, _KEYS) or is_frozen(key)
 
 
 _KEYS = (type, torch.Tensor, types.FunctionType, types.BuiltinFunctionType, nn.Module)

@@ -12,6 +12,7 @@ from dynajit.errors import GraphBreak
 from dynajit.source import Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import UNKNOWN, Constant, as_plain, is_plain
+from dynajit.values.keys import keyed_by_methods
 from dynajit.values.mapping import hashable
 from dynajit.values.sequence import TupleValue
 from dynajit.values.special import special_method
@@ -72,9 +73,21 @@ class SetValue(Handle):
         if self.cls is not set:
             self.missing("rebuilding the elements alone")
         elements: Elements = emit.heap[self.key]
+        names = keyed_by_methods(elements)
+        if names:
+            for name in names:
+                name.demand_unchanged(emit.heap)
+            emit.call(set)
+            emit.last(set_items_of_set, self, list(elements.values()))
+            return
         for element in elements.values():
             emit.load(element)
         emit.build("BUILD_SET", len(elements))
+
+
+def set_items_of_set(target: set[Any], *items: Any) -> None:
+    set.clear(target)
+    set.update(target, items)
 
 
 def _order(m: Tracer, elements: Elements) -> list[Value] | None:

@@ -10,9 +10,10 @@ from dynajit.errors import GraphBreak
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
 from dynajit.values.base import Value
-from dynajit.values.constant import Constant, fold
+from dynajit.values.constant import Constant, fold, is_known, plain
 from dynajit.values.exception import ExceptionValue
 from dynajit.values.instance import InstanceValue
+from dynajit.values.sequence import TupleValue
 from dynajit.values.tensor import TensorValue
 
 
@@ -44,8 +45,20 @@ def format_(m: Machine, value: Value, spec: Value | None = None) -> Value:
     return fold(m, format, [value, spec or Constant("")])
 
 
+class _Hashed:
+    """Stands for an object in a tuple whose hash is asked for."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return self.value
+
+
 @builtin(hash)
 def hash_(m: Machine, value: Value) -> Value:
+    if isinstance(value, TupleValue) and not is_known(m, value):
+        return m.constant(hash(tuple(_Hashed(plain(m, hash_(m, m.realize(item)))) for item in value.items)))
     own = value.method(m, "__hash__") if isinstance(value, InstanceValue) else None
     return fold(m, hash, [value]) if own is None else m.call(own, [value], {})
 
