@@ -386,6 +386,18 @@ class Machine:
             self.guard(source, "SAME", value.source)
         return value
 
+    def holds(self, value: Value) -> bool:
+        """Whether a variable of the program refers to the object now, so that it is alive."""
+        source, wanted = value.source, value.identity()
+        if source is not None and not isinstance(source.root, Local) and not self.heap.changed():
+            return True  # it is where it was found
+        for frame in self.frames:
+            cells = [self.heap[cell.key] for cell in frame.cells.values() if cell.key in self.heap]
+            for held in (*frame.locals.values(), *cells):
+                if isinstance(held, Value) and self._realized.get(id(held), (held, held))[1].identity() == wanted:
+                    return True
+        return False
+
     def remember_handle(self, obj: Any, value: Value) -> None:
         self.handles[id(obj)] = (obj, value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from torch import nn
 
 from dynajit import reasons
 from dynajit.errors import GraphBreak
-from dynajit.source import Attr, Item, Known, Source
+from dynajit.source import Attr, InstanceAttr, Item, Known, Local, Source
 from dynajit.values.base import Emitter, Handle, Tracer, Value
 from dynajit.values.constant import Constant, is_plain, plain
 from dynajit.values.keys import ByMethods, is_frozen, keyed_by_methods
@@ -34,6 +35,15 @@ class _ByIdentity:
 _IDENTITY_KEYS = frozenset({"tensor", "class", "function", "builtin", "module", "nn.Module"})
 
 
+def _of_reference(m: Tracer, key: Value) -> Any:
+    """References to one object are equal, as far as objects are told from others by identity."""
+    target = m.realize(key.target if hasattr(key, "target") else key.call(m, [], {}))
+    by_identity: Any = object.__hash__
+    if target.identity() is None or target.kind != "instance" or target.python_type().__hash__ is not by_identity:
+        raise GraphBreak(reasons.NO_OPERATION, f"{key.describe()} as a key")
+    return _ByIdentity(("referent", target.identity()))
+
+
 def raw_method(cls: type, name: str) -> Any:
     return next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
 
@@ -47,6 +57,8 @@ def hashable(m: Tracer, key: Value) -> Any:
     cls = key.bare().python_type() if key.bare() is not key else None
     if cls is not None and all(getattr(key.python_type(), name) is getattr(cls, name) for name in _OF_KEYS):
         key = m.specialise(key.bare())
+    if key.kind == "weak reference":
+        return _of_reference(m, key)
     if key.identity() is not None and not isinstance(key, Constant):
         if isinstance(key, (DictValue,)) or key.kind in ("list", "set", "dict"):
             m.throw(TypeError, f"unhashable type: '{key.python_type().__name__}'")
@@ -388,11 +400,29 @@ def make_dict_iterator(m: Tracer, owner: DictValue, what: str) -> DictIterator:
     return DictIterator(key, what)
 
 
-def _is_key(key: Any) -> bool:
-    """Whether it is a constant, or an object that is told from others by identity."""
+def _is_key(key: Any, source: Source) -> bool:
+    """Whether it is a constant, or an object that is told from others by identity.
+
+    Keys are guarded by identity: a dict that is likely another one in each call may not have such that are, too.
+    """
     if type(key) is tuple:
-        return all(map(_is_key, key))
-    return is_plain(key) or isinstance(key, _KEYS) or is_frozen(key)
+        return all(_is_key(part, source) for part in key)
+    return is_plain(key) or isinstance(key, _KEYS) or (_is_kept(source) and (is_frozen(key) or _is_reference(key)))
+
+
+def _is_kept(source: Source) -> bool:
+    """Whether it is found from globals, closures or objects of theirs, or is an attribute of an argument."""
+    if not isinstance(source.root, Local):
+        return True
+    return isinstance(source, InstanceAttr) and isinstance(source.base, Local) and source.base.name == "self"
+
+
+def _is_reference(key: Any) -> bool:
+    by_identity: Any = object.__hash__
+    if type(key) is not weakref.ref:
+        return False
+    target = type(key())
+    return target.__hash__ is by_identity and target.__module__ != "builtins"
 
 
 _KEYS = (type, torch.Tensor, types.FunctionType, types.BuiltinFunctionType, nn.Module)
@@ -404,7 +434,7 @@ def wrap_dict(m: Tracer, obj: dict[Any, Any], source: Source) -> Value:
     if known is not None:
         return known
     m.guard(source, "TYPE_IS", type(obj))
-    if not all(map(_is_key, obj)):
+    if not all(_is_key(key, source) for key in obj):
         raise GraphBreak(reasons.UNKNOWN_OBJECT, f"the keys of {source.text}")
     m.guard(source, "KEYS", tuple(obj))
     contents: Items = {}

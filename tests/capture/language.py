@@ -317,7 +317,7 @@ class C2(B):
         return super().st(1)
 
 
-@right
+@whole
 def classes(x):
     b = B.mk(x)
     b.p = x + 1

@@ -123,11 +123,16 @@ def a_given_table_is_changed(x):
     return x * CACHE[Config(2)] + CACHE.pop(Config(1)), len(CACHE)
 
 
-@program(T(3), {"table": {Config(1): T(3)}})
-def tensors_in_a_given_table(x, given):
-    table = given["table"]
-    table[Config(1)] = table[Config(1)] + x
-    return table[Config(1)] * 2
+class Owner:
+    def __init__(self):
+        self.cache = {Config(1): torch.ones(3)}
+
+    def __call__(self, x):
+        self.cache[Config(1)] = self.cache[Config(1)] + x
+        return self.cache[Config(1)] * 2
+
+
+OWNER = Owner()
 
 
 @program(T(3))
@@ -169,6 +174,15 @@ def test_a_key_that_changes():
 @pytest.mark.parametrize("fn", [methods_that_change_something])
 def test_by_a_break(fn):
     Program(fn, (T(3),), graphs=None, breaks=None).check()
+
+
+def test_a_table_that_an_object_keeps():
+    compiled = dynajit.compile(OWNER, backend="eager")
+    for number in (2, 3, 4):
+        assert torch.equal(compiled(torch.ones(3)), torch.full((3,), number * 2.0))
+    report = dynajit.report(compiled)
+    assert len(report.entries) == 1
+    dynajit.reset()
 
 
 def test_an_equal_table_of_other_keys():

@@ -9,6 +9,7 @@ import inspect
 import sys
 import types
 import typing
+import weakref
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ from dynajit.values.klass import ClassValue, lookup
 from dynajit.values.module import ModuleValue
 from dynajit.values.sequence import TupleValue
 from dynajit.values.tensor import TensorValue, type_name
+from dynajit.values.weak import MadeReference
 
 
 @builtin(type)
@@ -51,6 +53,19 @@ def _classes(m: Machine, value: Value) -> tuple[type, ...]:
     if isinstance(known, types.UnionType):
         return typing.get_args(known)
     raise GraphBreak(reasons.NO_OPERATION, f"isinstance with {value.describe()}")
+
+
+@builtin(weakref.ref)
+def weak_reference(m: Machine, target: Value, *callback: Value) -> Value:
+    """Of objects with an identity that can be referred to weakly. What a callback does comes at a time of its own."""
+    if callback and not (isinstance(callback[0], Constant) and callback[0].value is None):
+        raise GraphBreak(reasons.OPAQUE_CALL, "weakref.ref with a callback")
+    cls = target.python_type()
+    referable = isinstance(target, (InstanceValue, ModuleValue, FunctionValue)) and target.identity() is not None
+    kept = cls.__weakrefoffset__ and raw_attr(cls, "__del__") is MISSING and m.holds(target)
+    if not referable or not kept:
+        raise GraphBreak(reasons.OPAQUE_CALL, f"weakref.ref of {target.describe()}")
+    return MadeReference(target)
 
 
 @builtin(isinstance)
