@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
-from torch.fx import Graph, GraphModule
+from torch.fx import Graph, GraphModule, Node
 
 from dynajit.backends.base import FROM_CACHE, CompiledGraph, KernelInfo, Observer, backend
 from dynajit.backends.eager import eager
@@ -28,6 +29,7 @@ from dynajit.codegen.triton import TritonKernel, print_triton
 from dynajit.codegen.wrapper import Wrapper
 from dynajit.errors import ToolchainError
 from dynajit.lower.from_fx import NotLowerable, device_of, makes_gradients
+from dynajit.lower.tidy import VIEWS
 from dynajit.options import Options
 from dynajit.runtime import gpu
 from dynajit.runtime.ahead import Ahead, compile_ahead
@@ -37,8 +39,10 @@ from dynajit.runtime.load import load
 from dynajit.runtime.mathlib import function
 from dynajit.runtime.toolchain import toolchain
 
-# Microseconds of a CPU: an operation of eager under autograd, a Python function of autograd, beside a pass over memory.
-CALL_US, FUNCTION_US, BYTES_A_US = 5, 30, 20000
+# Microseconds of a CPU, fitted to training steps from one norm to an encoder: what autograd adds to an operation and to
+# a view; an operation itself, and what it costs to call it and to view from Python; a launch; a function of autograd.
+NODE_US, VIEW_NODE_US, OPERATION_US, PYTHON_US, VIEW_US, LAUNCH_US, FUNCTION_US = 4, 2, 2, 0.5, 0.8, 4, 30
+BYTES_A_US = 200000  # of what kernels move: a tenth of the time that a pass over memory takes
 
 
 @backend("native")
@@ -148,9 +152,24 @@ def _pays(form: Trained, kernels: Sequence[KernelInfo]) -> bool:
     launched = [kernel for kernel in kernels if kernel.launched]
     if not any(kernel.name.startswith("backward") for kernel in launched):
         return False
-    calls = sum(len(kernel.ops) for kernel in launched) - len(launched)
+    recorded = [node for node in form.made.graph.nodes if node not in form.made.numbers]
+    calls, views = _calls_and_views(recorded, frozenset())
+    left = 0.0
+    for half, backward in ((form.halves.forward, False), (form.halves.backward, True)):
+        own = [kernel for kernel in launched if kernel.name.startswith("backward") == backward]
+        some, seen = _calls_and_views(half.graph.nodes, frozenset(name for kernel in own for name in kernel.nodes))
+        left += some * (OPERATION_US + PYTHON_US) + seen * VIEW_US
+    eagers = calls * (NODE_US + OPERATION_US) + views * VIEW_NODE_US
     passes = sum(kernel.reads + kernel.writes for kernel in launched) / BYTES_A_US
-    return CALL_US * calls + passes > FUNCTION_US + len(form.halves.saved) + len(form.made.inputs) / 2
+    ours = FUNCTION_US + left + LAUNCH_US * len(launched) + len(form.halves.saved) + len(form.made.inputs) / 2
+    return eagers + passes > ours
+
+
+def _calls_and_views(nodes: Iterable[Node], without: frozenset[str]) -> tuple[int, int]:
+    """How many operations there are, and how many views, but for those of these names."""
+    targets = [n.target for n in nodes if n.op == "call_function" and n.name not in without]
+    views = sum(target in VIEWS for target in targets)
+    return len(targets) - views, views - targets.count(operator.getitem)
 
 
 def _with_gradients(

@@ -65,7 +65,8 @@ class Plan:
         every = self.every_size and isinstance(source.root, Local)
         wanted = frozenset(range(len(shape))) if every else self.sizes.get(source, frozenset())
         wanted |= {dim for dim, dynamic in marks.items() if dynamic}
-        return frozenset(dim for dim in wanted if marks.get(dim, True) and shape[dim] > 1)
+        # What was learnt from a tensor of more dimensions is nothing that this one has.
+        return frozenset(dim for dim in wanted if dim < len(shape) and marks.get(dim, True) and shape[dim] > 1)
 
     def root(self, source: Source, example: Any, *, size: bool = False) -> Symbol:
         """The symbol of a number that is read from `source`."""

@@ -351,3 +351,15 @@ def test_a_plan_that_nothing_helps_comes_to_an_end():
         for _ in range(1000):
             with contextlib.suppress(Replan):
                 plan.conflict((), frozenset())
+
+
+def test_tensors_of_another_rank():
+    """A dimension that was seen to change belongs to tensors that have it."""
+
+    def function(x):
+        return x.relu() * 2 + x.dim()
+
+    compiled = dynajit.compile(function)
+    for shape in [(3, 4, 5), (3, 4, 6), (7, 8), (9, 8), (5,), (6,), (), (3, 4, 9)]:
+        x = torch.randn(shape)
+        assert torch.equal(compiled(x), function(x))
