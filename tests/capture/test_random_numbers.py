@@ -35,12 +35,63 @@ def refused(x):
         return str(error), x + random.random()
 
 
-def another_generator(x):
+@program(T(4))
+def a_seeded_generator(x):
     mine = random.Random(3)
-    return x * mine.random(), random.choice([1, 2, 3])
+    items = [1, 2, 3, 4, 5, 6, 7]
+    mine.shuffle(items)
+    numbers = [mine.random(), mine.uniform(1, 2), mine.gauss(0, 1), mine.randint(1, 6), mine.randrange(0, 100, 7)]
+    parts = mine.choice([x, x * 2, x * 3]) + mine.random(), mine.sample(range(30), 4), mine.sample(items, k=3)
+    drawn = mine.choices("abc", k=4), mine.choices([1, 2], [0.2, 0.8], k=3), mine.choices((1, 2), cum_weights=[3, 4])
+    return parts, numbers, drawn, items, mine.getrandbits(40), isinstance(mine, random.Random)
 
 
-@pytest.mark.parametrize("fn", [refused, another_generator])
+@program(T(4))
+def its_state_afterwards(x):
+    mine, other = random.Random("text"), random.Random(2.5)
+    mine.gauss(0, 1)
+    numbers = mine.random(), other.random()
+    mine.seed(4)
+    return x + 1, numbers, Drawing(mine).numbers, mine.choice("abc")
+
+
+@program(T(4))
+def its_errors(x):
+    told = []
+    mine = random.Random(1)
+    for act in (lambda: mine.choice([]), lambda: mine.sample([1], 2), lambda: mine.randint(5, 1)):
+        try:
+            act()
+        except (IndexError, ValueError) as error:
+            told.append((type(error), str(error)))
+    return x + 1, told, mine.random()
+
+
+class Drawing:
+    def __init__(self, generator):
+        self.numbers = [generator.random() for _ in range(3)]
+
+
+def test_a_seeded_generator_is_returned():
+    def fn(x):
+        mine = random.Random(3)
+        return x * mine.gauss(0, 1), mine
+
+    compiled = dynajit.compile(fn, backend="eager")
+    for _ in range(2):
+        got, want = compiled(T(4))[1], fn(T(4))[1]
+        assert got.getstate() == want.getstate()
+        assert got.random() == want.random()
+    dynajit.reset()
+
+
+def the_generator_of_all(x):
+    items = [1, 2, 3]
+    random.shuffle(items)
+    return x * random.choice([1, 2, 3]), items, random.sample(items, 2), random.choices(items, k=2)
+
+
+@pytest.mark.parametrize("fn", [refused, the_generator_of_all])
 def test_by_a_break(fn):
     Program(fn, (T(4),), graphs=None, breaks=None).check()
 

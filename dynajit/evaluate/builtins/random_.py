@@ -14,6 +14,7 @@ from dynajit.graph import draws
 from dynajit.symbol import unbacked
 from dynajit.values.base import Value
 from dynajit.values.constant import SymbolicNumber, plain
+from dynajit.values.seeded import SEEDS, new_seeded
 
 
 def _drawn(m: Machine, function: Any, args: tuple[Any, ...], cls: type) -> Value:
@@ -25,6 +26,15 @@ def _drawn(m: Machine, function: Any, args: tuple[Any, ...], cls: type) -> Value
 @builtin(random.random)
 def random_random(m: Machine) -> Value:
     return _drawn(m, draws.draw_random, (), float)
+
+
+@builtin(random.Random)
+def random_generator(m: Machine, x: Value | None = None) -> Value:
+    """A generator with a seed that is known: its numbers are, too."""
+    seed = None if x is None else plain(m, x)
+    if not isinstance(seed, SEEDS):
+        raise GraphBreak(reasons.OPAQUE_CALL, "random.Random() without a seed that is known")
+    return new_seeded(m, seed)
 
 
 def _method(function: Any, draw: Any, cls: type, fits: Callable[..., bool]) -> None:
