@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import inspect
 import re
+import string
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -130,7 +131,30 @@ class ConstantMethod(Value):
         method = getattr(self.owner, self.name)
         if isinstance(self.owner, str) and self.name == "join" and len(args) == 1:
             return fold(m, lambda *items: method(items), [m.realize(item).bare() for item in m.unpack(args[0])])
+        if isinstance(self.owner, str) and self.name == "format":
+            given = [*args, *kwargs.values()]
+            if any(as_plain(m, m.specialise(m.realize(value))) is UNKNOWN for value in given):
+                return self._format(m, args, kwargs)
         return fold(m, lambda *a, **k: method(*a, **k), args, kwargs)
+
+    def _format(self, m: Tracer, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        """`text.format(...)` with fields that are whole arguments."""
+        parts: list[Value] = []
+        places = iter(range(len(args)))
+        named: dict[Any, Value] = {**dict(enumerate(args)), **kwargs}
+        for literal, field, spec, conversion in string.Formatter().parse(self.owner):
+            parts.append(Constant(literal))
+            if field is None:
+                continue
+            place = next(places, None) if not field else int(field) if field.isdigit() else field
+            found = named.get(place)
+            if found is None or "{" in (spec or "") or conversion not in (None, "r", "s"):
+                self.missing("a call with these fields")
+            if conversion is not None:
+                convert: Any = repr if conversion == "r" else str
+                found = m.call(m.wrap(convert, Known(convert)), [found], {})
+            parts.append(m.call(m.wrap(format, Known(format)), [found, Constant(spec or "")], {}))
+        return fold(m, lambda *texts: "".join(texts), parts)
 
     def reload(self, emit: Emitter) -> None:
         emit.load_const(getattr(self.owner, self.name))

@@ -5,44 +5,30 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dynajit import reasons
-from dynajit.errors import GraphBreak
+from dynajit.evaluate import texts
 from dynajit.evaluate.calls import builtin
 from dynajit.evaluate.machine import Machine
 from dynajit.values.base import Value
 from dynajit.values.constant import Constant, fold, is_known, plain
-from dynajit.values.exception import ExceptionValue
 from dynajit.values.instance import InstanceValue
 from dynajit.values.sequence import TupleValue
-from dynajit.values.tensor import TensorValue
-
-
-def _text(m: Machine, function: type | object, special: str, value: Value, *rest: Value) -> Value:
-    if isinstance(value, TensorValue):
-        raise GraphBreak(reasons.TENSOR_DATA, f"the text of {value.describe()}")
-    if isinstance(value, ExceptionValue) and special == "__str__":
-        return value.text(m)
-    if isinstance(value, InstanceValue):
-        method = value.method(m, special)
-        if method is None:
-            raise GraphBreak(reasons.NO_OPERATION, f"the text of {value.describe()}")
-        return m.call(method, [value], {})
-    return fold(m, function, [value, *rest])
 
 
 @builtin(str)
 def str_(m: Machine, value: Value | None = None, *rest: Value) -> Value:
-    return Constant("") if value is None else _text(m, str, "__str__", value, *rest)
+    if value is None:
+        return Constant("")
+    return fold(m, str, [value, *rest]) if rest else texts.text(m, value)
 
 
 @builtin(repr)
 def repr_(m: Machine, value: Value) -> Value:
-    return _text(m, repr, "__repr__", value)
+    return texts.represented(m, value)
 
 
 @builtin(format)
 def format_(m: Machine, value: Value, spec: Value | None = None) -> Value:
-    return fold(m, format, [value, spec or Constant("")])
+    return texts.formatted(m, value, spec)
 
 
 class _Hashed:
