@@ -370,7 +370,7 @@ class DF:
     b: int = 3
 
 
-@right
+@whole
 def dcs(x):
     d = D(x)
     e = dataclasses.replace(d, b=5)
