@@ -9,7 +9,7 @@ from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from dynajit import reasons
-from dynajit.errors import GraphBreak
+from dynajit.errors import GraphBreak, Raised
 from dynajit.evaluate import sizes
 from dynajit.evaluate.arrays import is_operand
 from dynajit.evaluate.overrides import handles
@@ -88,7 +88,10 @@ def binary(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     if inplace and isinstance(left, TensorValue):
         return m.record("call_function", INPLACE[symbol], (left, right), {})
     if isinstance(right, ValueInstance) or isinstance(left, ValueInstance):
-        left, right = _values(m, left, right, (f"__{name}__", f"__i{name}__", f"__r{name}__"))
+        values = _values(m, left, right, (f"__{name}__", f"__i{name}__", f"__r{name}__"))
+        if values != (left, right):
+            again = symbol + "=" if inplace else symbol
+            return _in_their_words(left, right, lambda: binary(m, again, *values))
     found = _symbolic(m, plain_function, left, right)
     if found is not None:
         return found
@@ -130,6 +133,16 @@ def _values(m: Machine, left: Value, right: Value, names: tuple[str, ...]) -> tu
     instances = [value for value in (left, right) if isinstance(value, InstanceValue)]
     own = any(value.method(m, name) is not None for value in instances for name in names)
     return (left, right) if own and not isinstance(left, TensorValue) else (left.bare(), right.bare())
+
+
+def _in_their_words(left: Value, right: Value, act: Callable[[], Value]) -> Value:
+    """An error of what they are would name the builtin classes: Python says it."""
+    try:
+        return act()
+    except Raised as error:
+        if not issubclass(error.value.python_type(), TypeError):
+            raise
+        raise GraphBreak(reasons.NO_OPERATION, f"{left.describe()} and {right.describe()}") from None
 
 
 def _items(m: Machine, value: Value, name: str) -> Value:
@@ -234,7 +247,9 @@ def compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
     if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
         return _with_array(m, function, left, right)
     if isinstance(right, ValueInstance) or isinstance(left, ValueInstance):
-        left, right = _values(m, left, right, (f"__{name}__", f"__{mirrored}__"))
+        values = _values(m, left, right, (f"__{name}__", f"__{mirrored}__"))
+        if values != (left, right):
+            return _in_their_words(left, right, lambda: compare(m, symbol, *values))
     found = _relation(m, symbol, left, right)
     if found is not None:
         return found
@@ -286,7 +301,8 @@ def _compare_in_turn(m: Machine, symbol: str, left: tuple[Value, ...], right: tu
 
 
 def _compared(m: Machine, value: Value, name: str) -> Value:
-    return value.operand(m, f"__{name}__") if isinstance(value, ContainerInstance) else value
+    derived = isinstance(value, ContainerInstance) and not isinstance(value, ValueInstance)
+    return value.operand(m, f"__{name}__") if derived else value  # type: ignore[attr-defined]
 
 
 _BY_IDENTITY = frozenset({"class", "function", "builtin", "module"})
@@ -341,6 +357,8 @@ def _compare_directly(left: Value, right: Value) -> bool:
     if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
         return False
     classes = left.python_type(), right.python_type()
+    if issubclass(classes[0], int) and classes[1] is float:
+        return False  # float answers
     return classes[0] is classes[1] or all(issubclass(cls, (int, float)) for cls in classes)
 
 
@@ -377,8 +395,9 @@ def is_same(m: Machine, left: Value, right: Value) -> bool:
         singleton = against.identity() is not None and against.identity()[0] == "is" and value.identity() is None
         if singleton and (isinstance(value, (Constant, SymbolicNumber, TupleValue)) or value.source is None):
             return False
-    if isinstance(left, Constant) != isinstance(right, Constant):
-        made = right if isinstance(left, Constant) else left
+    values = (Constant, TupleValue)
+    if isinstance(left, values) != isinstance(right, values):
+        made = right if isinstance(left, values) else left
         if isinstance(made, Handle) and made.source is None:
             return False
     known = _same_number(left, right)
@@ -415,7 +434,8 @@ def unary(m: Machine, op: str, value: Value) -> Value:
     function, special = UNARY[op]
     demand_known(value)
     if isinstance(value, ValueInstance) and value.method(m, special) is None:
-        value = value.storage
+        stored = value.storage
+        return _in_their_words(value, value, lambda: unary(m, op, stored))
     if isinstance(value, SymbolicNumber) and function in TEXTS:
         return m.compute(function, value)
     value = m.specialise(value)

@@ -43,7 +43,21 @@ class ValueInstance(ContainerInstance):
             return super().truth(m)
         return m.is_true(self.storage)
 
+    def length(self, m: Tracer) -> int:
+        self._demand_items(m, "__len__", "length")
+        return super().length(m)
+
+    def contains(self, m: Tracer, item: Value) -> bool:
+        self._demand_items(m, "__contains__", "`in`")
+        return super().contains(m, item)
+
+    def _demand_items(self, m: Tracer, name: str, operation: str) -> None:
+        """Numbers have none, and the error names their class."""
+        if issubclass(self.cls, (int, float)) and self.method(m, name) is None:
+            self.missing(operation)
+
     def iterate(self, m: Tracer) -> Value:
+        self._demand_items(m, "__iter__", "iteration")
         return m.iterate(self._own(m, "__iter__") or self.storage)
 
     def getitem(self, m: Tracer, key: Value) -> Value:

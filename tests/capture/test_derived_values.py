@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
-from programs import T, program
+from programs import Program, T, program
 
 import dynajit
 
@@ -177,6 +178,42 @@ def ratios(x: torch.Tensor) -> Any:
     made = Ratio(0.5)
     made.note += "!"
     return x * made + GIVEN_RATIO, made, made.note, GIVEN_RATIO.note, made * 2, round(made), made.is_integer()
+
+
+class Lowest(float):
+    def __lt__(self, other: Any) -> bool:
+        return True
+
+
+@program(T(3))
+def comparisons_that_are_handed_on(x: torch.Tensor) -> Any:
+    low = Lowest(5.0)
+    return x * low, low < 0, 0 > low, 0.0 > low, 7 < low, low > 9, sorted([low, Lowest(1.0)]), low == 5, 5 == low
+
+
+def errors_name_their_class(x: torch.Tensor, act: Any) -> Any:
+    try:
+        return act(Count(1), Name("a"), Items((1,)))
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda count, name, items: count * None,
+        lambda count, name, items: name - count,
+        lambda count, name, items: items < 1,
+        lambda count, name, items: items + [1],
+        lambda count, name, items: -name,
+        lambda count, name, items: len(count),
+        lambda count, name, items: list(count),
+        lambda count, name, items: 1 in count,
+        lambda count, name, items: count[0],
+    ],
+)
+def test_errors(act: Any) -> None:
+    Program(errors_name_their_class, (T(3), act), graphs=None, breaks=None).check()
 
 
 @program(T(3))

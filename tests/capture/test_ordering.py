@@ -68,6 +68,12 @@ def the_few_largest(x):
 
 
 @program(T(3))
+def the_largest_with_tensors(x):
+    rows = [(name, i, x * i) for i, name in enumerate("cab")]
+    return heapq.nlargest(1, rows)[0][2] + 1, heapq.nsmallest(2, rows)[1][2] * 2
+
+
+@program(T(3))
 def sorted_streams_together(x):
     both = list(heapq.merge([1, 4, 6], [2, 3, 9], (0,)))
     down = list(heapq.merge([6, 4], [9, 3, 2], reverse=True))
