@@ -18,7 +18,8 @@ from torch.fx import GraphModule, Node
 
 from dynajit.backends.base import CompiledGraph
 from dynajit.lower.from_fx import NotLowerable
-from dynajit.lower.joint import Joint, Root, joint
+from dynajit.lower.joint import joint
+from dynajit.lower.joint_graph import Joint, Root
 from dynajit.lower.layouts import Layout, layout_of, strides_of
 from dynajit.schedule.cut import Halves, halve
 

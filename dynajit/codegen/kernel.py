@@ -198,29 +198,7 @@ def build(name: str, group: Group, axes: Axes, stored: set[int], program: Progra
         stores.append((serial, len(outputs)))
         outputs.append(_operand(_name(value, origins), value, dims_of(group.dims[serial]), given))
 
-    pinned: list[tuple[tuple[int, ...], int]] = []
-    measures: list[tuple[tuple[int, ...], int]] = []
-    extents: list[str] = []
-    tables: list[Held] = []
-    for serial, by_dim in program.pins.items():
-        dims = group.dims.get(serial) or group.views.get(serial) or ()
-        for dim, size in by_dim.items():
-            found = axes.resolve(dims[dim]) if dim < len(dims) else ()
-            if not all(axis in number for axis in found):  # what numbers say, no loop walks
-                if len(found) > 1 or isinstance(size, str):
-                    raise NoSpelling("numbers for a part of a dimension")
-                lookup, d = group.unwalked[found[0]]
-                tables.append(Held((), size, 0, ((load_of[lookup], d, 1),), True))
-                continue
-            axes_ = tuple(number[axis] for axis in found)
-            if not axes_:
-                continue
-            if isinstance(size, int):
-                pinned.append((axes_, size))
-                continue
-            if size not in extents:
-                extents.append(size)
-            measures.append((axes_, extents.index(size)))
+    pinned, measures, extents, tables = _said(program, group, axes, number, load_of)
     held = (*tables, *_held(group, inputs, load_of, dims_of, program, extents, measures))
     sizes = _sizes([axes.size[axis] for axis in number], inputs, pinned, measures, held)
     reduced = {number[axis] for axis in axes.resolve(group.reduced)}
@@ -316,6 +294,39 @@ def _as_example(value: Value, k: int, inputs: list[Operand]) -> list[Held]:
 def _operand_of(table: Value, inputs: list[Operand]) -> int:
     """An input that is this table; -1 if there is none."""
     return next((k for k, operand in enumerate(inputs) if operand.serial == table.serial), -1)
+
+
+Pins = list[tuple[tuple[int, ...], int]]
+
+
+def _said(
+    program: Program, group: Group, axes: Axes, number: Mapping[int, int], load_of: Mapping[int, int]
+) -> tuple[Pins, Pins, list[str], list[Held]]:
+    """What the program says of sizes: pins, measures, the extents they are compared with, and sizes of tables."""
+    pinned: Pins = []
+    measures: Pins = []
+    extents: list[str] = []
+    tables: list[Held] = []
+    for serial, by_dim in program.pins.items():
+        dims = group.dims.get(serial) or group.views.get(serial) or ()
+        for dim, size in by_dim.items():
+            found = axes.resolve(dims[dim]) if dim < len(dims) else ()
+            if not all(axis in number for axis in found):  # what numbers say, no loop walks
+                if len(found) > 1 or isinstance(size, str):
+                    raise NoSpelling("numbers for a part of a dimension")
+                lookup, d = group.unwalked[found[0]]
+                tables.append(Held((), size, 0, ((load_of[lookup], d, 1),), True))
+                continue
+            walked = tuple(number[axis] for axis in found)
+            if not walked:
+                continue
+            if isinstance(size, int):
+                pinned.append((walked, size))
+                continue
+            if size not in extents:
+                extents.append(size)
+            measures.append((walked, extents.index(size)))
+    return pinned, measures, extents, tables
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

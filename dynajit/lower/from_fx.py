@@ -18,6 +18,7 @@ from dynajit.lower import ops as _rules
 from dynajit.lower.aten import Call, Record, is_random, meta_like, record
 from dynajit.lower.build import HALVES, SUPPORTED, Unsupported
 from dynajit.lower.common import without_repeats
+from dynajit.lower.facts import SAID, SIZELESS, extents_of, is_slow
 from dynajit.lower.ir import LEAVES, VIEWS, Buffer, Origin, Value
 from dynajit.lower.lowering import RESHAPES, lower
 from dynajit.lower.moving import SINCE
@@ -51,30 +52,6 @@ def makes_gradients(graph: Graph) -> bool:
     return any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
 
 
-# Where eager passes several times over memory, or starts slowly.
-SLOW = frozenset(
-    (
-        torch.ops.aten.native_layer_norm.default,
-        torch.ops.aten.native_group_norm.default,
-        torch.ops.aten.logsumexp.default,
-        torch.ops.aten.nll_loss_forward.default,
-        torch.ops.aten.nll_loss_backward.default,
-        *(torch.ops.aten.argmax.default, torch.ops.aten.argmin.default),
-        *(torch.ops.aten.max.dim, torch.ops.aten.min.dim, torch.ops.aten.tril.default, torch.ops.aten.triu.default),
-        *(getattr(torch.ops.aten, name).default for name in ("cumsum", "cumprod", "cummax", "cummin")),
-    )
-)
-# Whose result has the sizes that are given, behind the tensor ...
-SIZED = frozenset((torch.reshape, *(getattr(torch.ops.aten, name).default for name in (
-    "view", "_unsafe_view", "reshape", "expand", "new_zeros", "new_ones", "new_full", "new_empty"))))  # fmt: skip
-SIZED_METHODS = frozenset(("view", "reshape", "expand"))
-# ... or first of all.
-FILLED = frozenset((*(getattr(torch.ops.aten, name).default for name in ("zeros", "ones", "full")),
-                    *(torch.zeros, torch.ones, torch.full)))  # fmt: skip
-TENSOR_OPTIONS = frozenset(("dtype", "layout", "device", "pin_memory", "memory_format"))
-# In float32, eager asks oneDNN, which takes 6 us to begin with.
-BY_ONEDNN = frozenset((torch.ops.aten.gelu.default, torch.ops.aten.gelu_backward.default))
-FEW = 65536  # elements
 UNSAFE_VIEW = torch.ops.aten._unsafe_view.default
 # With `training`, these update running statistics without saying so in their schema.
 HIDDEN_WRITES = frozenset((torch.ops.aten.native_batch_norm.default, torch.ops.aten.cudnn_batch_norm.default))
@@ -86,26 +63,6 @@ VIEW_OPS = RESHAPES | {
     *(torch.ops.aten.slice.Tensor, torch.ops.aten.select.int, torch.ops.aten.unbind.int),
     *(torch.ops.aten.split.Tensor, torch.ops.aten.split_with_sizes.default),
 }
-# What is said of sizes here, the program says: it is not calculated from the sizes of an example.
-SAID = frozenset(
-    (
-        *(
-            operator.getitem,
-            torch.narrow,
-            torch.select,
-            torch.roll,
-            torch.nn.functional.pad,
-            "narrow",
-            "select",
-            "roll",
-        ),
-        *(torch.slice_scatter, torch.select_scatter, "slice_scatter", "select_scatter"),
-    )
-)
-# Operations whose arguments say nothing of sizes.
-SIZELESS = frozenset(
-    getattr(torch.ops.aten, name).default for name in ("cat", "stack", "flip", "tril", "triu", "embedding", "gather")
-) | {torch.ops.aten.index.Tensor, torch.ops.aten.index_select.default}
 
 
 class NotLowerable(LoweringError):
@@ -366,7 +323,7 @@ class _Reader:
         """The result of a node as values, all of its calls lowered."""
         if node.name in self.as_they_are:
             raise Unsupported(self.as_they_are[node.name])
-        extents = _extents(node, seen.result)
+        extents = extents_of(node, seen.result)
         scalars = [] if extents else self._scalars(node)
         if scalars and (len(seen.calls) != 1 or not _same_numbers(scalars, seen.calls[0])):
             raise Unsupported("a number of the graph decides more than an element's value")
@@ -376,7 +333,7 @@ class _Reader:
         needed, wanted = _needed(seen)
         # Sizes that the user wrote down hold for every call; all others follow from the inputs.
         written = {leaf for leaf in leaves((node.args, dict(node.kwargs))) if type(leaf) is int and leaf > 1}
-        plain = len(seen.calls) == 1 and not _is_slow(seen.calls[0])
+        plain = len(seen.calls) == 1 and not is_slow(seen.calls[0])
         origin = replace(_origin(node), plain=plain)
         said = node.target in SAID or all(call.op in SIZELESS for call in seen.calls)
         for position, call in enumerate(seen.calls):
@@ -469,32 +426,6 @@ class _Reader:
 
     def _is_tensor(self, node: Node) -> bool:
         return all(isinstance(leaf, torch.Tensor) for leaf in leaves(self.metas[node]))
-
-
-def _is_slow(call: Call) -> bool:
-    """Whether a kernel of its own is faster than eager's."""
-    if call.op not in BY_ONEDNN:
-        return call.op in SLOW
-    words = [arg for arg in (*call.args, *call.kwargs.values()) if isinstance(arg, str)]
-    x: torch.Tensor = call.args[0]
-    return x.dtype == torch.float32 and x.numel() <= FEW and "tanh" not in words
-
-
-def _extents(node: Node, result: Any) -> dict[int, int | Node]:
-    """By dimension of the result, the sizes that a call gives it, where some of them are numbers of the graph."""
-    target: Any = node.target
-    if node.kwargs.keys() - TENSOR_OPTIONS or not isinstance(result, torch.Tensor):
-        return {}
-    if not (target in SIZED or target in FILLED or (node.op == "call_method" and target in SIZED_METHODS)):
-        return {}
-    given = node.args[1:] if node.op == "call_method" or target in SIZED else node.args
-    with_value = target is torch.full or isinstance(target, torch._ops.OpOverload)
-    sizes, values = list(leaves(given[:1] if with_value else given)), given[1:] if with_value else ()
-    if any(isinstance(value, Node) for value in leaves((values, dict(node.kwargs)))):
-        return {}  # a number of the graph fills the tensor
-    if len(sizes) != result.dim() or not any(isinstance(size, Node) for size in sizes):
-        return {}
-    return {d: size for d, size in enumerate(sizes) if isinstance(size, Node) or (type(size) is int and size > 1)}
 
 
 def may_run_without_tensors(node: Node) -> bool:

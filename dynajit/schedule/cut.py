@@ -16,7 +16,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from dynajit.lower.from_fx import HIDDEN_WRITES
-from dynajit.lower.joint import Joint
+from dynajit.lower.joint_graph import Joint
 from dynajit.lower.tidy import tidy
 
 aten: Any = torch.ops.aten
