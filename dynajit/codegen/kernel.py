@@ -506,7 +506,10 @@ def _body(
             made[serial] = Stmt(serial, "scalar", (), (), value.dtype, frozenset(), list(scalars).index(value.arg))
         else:
             assert value.op == "count", value
-            shape = dims_of(group.dims[value.srcs[0].serial])
+            try:
+                shape = dims_of(group.dims[value.srcs[0].serial])
+            except KeyError as error:
+                raise NoSpelling("the number of elements of a tensor that no loop walks") from error
             over = frozenset(loop_of[axis] for d in value.arg for axis in shape[d])
             made[serial] = Stmt(serial, "count", (), (), value.dtype, frozenset(), over)
         return serial

@@ -196,7 +196,16 @@ class _Recording:
             return getattr(args[0], str(node.target))(*args[1:], **kwargs)
         if node.target is F.scaled_dot_product_attention:
             return self._attention(*args, **kwargs)
+        if node.target is torch.tensor and self.device == "cpu":
+            return self._constant(args, kwargs)
         return node.target(*args, **kwargs)  # type: ignore[operator]
+
+    def _constant(self, args: Any, kwargs: Any) -> torch.Tensor:
+        """`torch.tensor(data)`, such as the empty beginning of a cache: its data come from Python, by no aten call."""
+        with torch._C._DisableTorchDispatch():
+            made = meta_like(torch.tensor(*args, **kwargs))
+        self._bind(made, self.graph.call_function(torch.tensor, args, kwargs))
+        return made
 
     def _attention(
         self,

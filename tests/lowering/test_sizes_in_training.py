@@ -254,3 +254,23 @@ def test_a_size_and_what_fills_it_both_differ() -> None:
         x = torch.randn(n, 3)
         for a, b in zip(compiled(x, n, v), function(x, n, v), strict=True):
             assert torch.equal(a, b)
+
+
+def test_a_constant_made_inside() -> None:
+    """As a cache of keys begins: empty, and joined with what comes."""
+    weight = torch.randn(6, requires_grad=True)
+    graphs = Graphs()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        empty = torch.tensor([], dtype=torch.float32)
+        return torch.tanh(torch.cat([empty, x * weight], -2)) * torch.tensor(0.5) + torch.sigmoid(x)
+
+    compiled = dynajit.compile(function, backend=graphs)
+    for n in (3, 5, 8):
+        x = torch.randn(n, 6)
+        (mine,) = torch.autograd.grad(compiled(x).square().sum(), weight)
+        (wanted,) = torch.autograd.grad(function(x).square().sum(), weight)
+        torch.testing.assert_close(mine, wanted)
+        assert torch.equal(compiled(x), function(x))
+    assert graphs.eager == 0
+    assert isinstance(graphs.last, TrainedForms)
