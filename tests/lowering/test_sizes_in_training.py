@@ -274,3 +274,28 @@ def test_a_constant_made_inside() -> None:
         assert torch.equal(compiled(x), function(x))
     assert graphs.eager == 0
     assert isinstance(graphs.last, TrainedForms)
+
+
+def turned(x: torch.Tensor) -> torch.Tensor:
+    rows, columns = x.shape
+    return x.view(columns, rows).softmax(0) + torch.full((columns, rows), rows * 0.5)
+
+
+def partly_without_gradients(x: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        a = x.exp()
+    return a * 2 + x.exp() * 3
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("function", [turned, partly_without_gradients])
+def test_sizes_that_happen_to_be_equal(function: Callable[[torch.Tensor], torch.Tensor], grad: bool) -> None:
+    """A view that turns a square into itself turns other shapes into others."""
+    compiled = dynajit.compile(function, backend="native", build="sync")
+    for shape in [(4, 4), (3, 4), (5, 4), (4, 3), (6, 7), (8, 8), (1, 4), (4, 1)]:
+        x = torch.randn(shape, requires_grad=grad)
+        mine, wanted = compiled(x), function(x)
+        torch.testing.assert_close(mine, wanted, rtol=2e-5, atol=2e-5)
+        if grad:
+            pair = [torch.autograd.grad(y.square().sum(), x)[0] for y in (mine, wanted)]
+            torch.testing.assert_close(*pair, rtol=2e-5, atol=2e-5)
